@@ -1,0 +1,1 @@
+"""Framework adapters, imported as ``nvtrace.adapters``; each lives in a subpackage of its own."""
