@@ -1,0 +1,1 @@
+"""nvtrace: where each training step's time went, on the CPU and on the GPU."""

@@ -1,0 +1,1 @@
+"""One module a view: each turns an explained trace into one table."""

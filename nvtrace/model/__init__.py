@@ -1,0 +1,1 @@
+"""The event model: numpy tables that every source fills and every analysis reads."""

@@ -1,0 +1,138 @@
+"""TraceData: the tables of one trace, as a source filled them. No analysis happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from nvtrace.model import schema
+from nvtrace.model.strings import Strings
+from nvtrace.model.table import Table
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing a reader of the figures should know.
+
+    Attributes:
+        code: a stable word for programs (``"no_kernels"``).
+        message: one line for people: what is so, and what to do about it.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Process:
+    """One traced process; ``rank`` and ``host`` are None when unknown, ``source`` names the file."""
+
+    pid: int
+    name: str | None = None
+    rank: int | None = None
+    host: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU as its process numbers it (``ordinal``), with the hardware's identity where known."""
+
+    ordinal: int
+    name: str | None = None
+    uuid: str | None = None
+    bus_id: str | None = None
+    memory_bytes: int | None = None
+    sm_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One sampled quantity, of a device (row) or a process (row)."""
+
+    name: str
+    unit: str
+    device: int = -1
+    process: int = -1
+
+
+@dataclass(frozen=True)
+class Domain:
+    """An NVTX domain of one process; ``name`` is empty for the default domain."""
+
+    process: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a trace came from; personal facts (command lines, users, paths) are left out.
+
+    Attributes:
+        name: the file's name without its folder.
+        product: the program and version that wrote it, where known.
+        schema: its schema version, where known.
+        offset_ns: what was added to its times to put it on the trace's clock.
+    """
+
+    name: str
+    product: str | None = None
+    schema: str | None = None
+    offset_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Which kinds of rows the input could have held: absence of a kind is not zero of it."""
+
+    ranges: bool = False
+    calls: bool = False
+    kernels: bool = False
+    memcpy: bool = False
+    memset: bool = False
+    graphs: bool = False
+
+    @property
+    def device(self) -> bool:
+        """Whether any device activity was recorded."""
+        return self.kernels or self.memcpy or self.memset or self.graphs
+
+
+@dataclass(frozen=True)
+class TraceData:
+    """The tables of one trace.
+
+    Rows of ``ranges``, ``calls`` and ``device`` are sorted by start (ranges: longer first at equal
+    starts). Times are int64 ns relative to the first event; ``origin_unix_ns + t`` is absolute time
+    where the origin is known. ``shift_ns`` is what was subtracted from the input's own times.
+    """
+
+    ranges: Table = field(default_factory=partial(Table.empty, schema.RANGES))
+    calls: Table = field(default_factory=partial(Table.empty, schema.CALLS))
+    device: Table = field(default_factory=partial(Table.empty, schema.DEVICE))
+    kernel_details: Table = field(default_factory=partial(Table.empty, schema.KERNEL_DETAILS))
+    graph_nodes: Table = field(default_factory=partial(Table.empty, schema.GRAPH_NODES))
+    samples: Table = field(default_factory=partial(Table.empty, schema.SAMPLES))
+    streams: Table = field(default_factory=partial(Table.empty, schema.STREAMS))
+    threads: Table = field(default_factory=partial(Table.empty, schema.THREADS))
+    strings: Strings = field(default_factory=Strings)
+    domains: tuple[Domain, ...] = ()
+    categories: tuple[str, ...] = ()
+    processes: tuple[Process, ...] = ()
+    devices: tuple[Device, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    sources: tuple[Source, ...] = ()
+    notes: tuple[Note, ...] = ()
+    recorded: Recorded = Recorded()
+    origin_unix_ns: int | None = None
+    shift_ns: int = 0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First start and last end over ranges, calls and device rows, in ns; (0, 0) when empty."""
+        starts = [int(t["start"].min()) for t in self._timed() if t.rows]
+        ends = [int(t["end"].max()) for t in self._timed() if t.rows]
+        return (min(starts), max(ends)) if starts else (0, 0)
+
+    def _timed(self) -> tuple[Table, Table, Table]:
+        return self.ranges, self.calls, self.device

@@ -1,0 +1,1 @@
+"""Outputs: each module renders reports or traces; none computes a figure."""

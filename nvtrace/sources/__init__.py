@@ -1,0 +1,1 @@
+"""Inputs: each module turns one kind of file into a TraceData; none analyses."""
