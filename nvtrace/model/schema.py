@@ -1,6 +1,6 @@
 """The column catalogue of the event model: one place for names, dtypes, units and codes.
 
-Times are integer nanoseconds relative to the trace's own zero. ``-1`` in an index column means "none".
+Times are integer nanoseconds relative to the trace's own zero. ``-1`` in an index column is "none".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class RangeKind(IntEnum):
-    """What a range stands for. The names, lower-cased, are the NVTX categories of domain ``nvtrace``."""
+    """What a range stands for; lower-cased, the NVTX categories of domain ``nvtrace``."""
 
     USER = 0
     STEP = 1

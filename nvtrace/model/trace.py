@@ -25,7 +25,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Process:
-    """One traced process; ``rank`` and ``host`` are None when unknown, ``source`` names the file."""
+    """One traced process; rank and host are None when unknown, ``source`` names the file."""
 
     pid: int
     name: str | None = None

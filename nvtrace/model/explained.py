@@ -1,0 +1,62 @@
+"""Explained: a trace with the derived columns that analysis adds. Filled by analysis, read by sinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.model.trace import TraceData
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A trace and what its rows mean. Arrays are aligned with the rows of the trace's tables.
+
+    Attributes:
+        trace: the tables.
+        range_parent: row of the innermost enclosing push/pop range on the thread, -1 none
+            (start/end ranges and marks have none and are nobody's parent).
+        range_depth: number of ancestors.
+        range_self: duration minus the union of the children, ns.
+        range_kind: RangeKind.
+        range_guessed: True where the kind was guessed from the name alone.
+        range_name: row of strings: the name without ids (``aten::mm`` for ``aten::mm, seq = 5``).
+        range_attributes: row of strings: what was split off the name, -1 none.
+        range_flags: RangeFlag, those of the source and CROSSING.
+        range_step: step number, -1 outside steps.
+        call_range: row of the owning range (innermost on the calling thread), -1 none.
+        call_step: step number, -1 outside steps.
+        device_call: row of the launching call, -1 unknown.
+        device_range: row of the owning range: the call's owner, or the phase it was inferred to; -1.
+        device_how: Attribution.
+        device_capture: row of the range around the creation of its graph node, -1 none.
+        device_step: step number of the launching call, -1 none.
+        step_rows: rows of ranges that are steps, by start.
+        step_numbers: their numbers, aligned with ``step_rows``.
+    """
+
+    trace: TraceData
+    range_parent: I32
+    range_depth: I32
+    range_self: I64
+    range_kind: U8
+    range_guessed: npt.NDArray[np.bool_]
+    range_name: I32
+    range_attributes: I32
+    range_flags: U8
+    range_step: I32
+    call_range: I32
+    call_step: I32
+    device_call: I32
+    device_range: I32
+    device_how: U8
+    device_capture: I32
+    device_step: I32
+    step_rows: I32
+    step_numbers: I64
