@@ -6,12 +6,17 @@ Figures are final here: a renderer chooses units and layout and computes nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 JSON_SCHEMA = 1
 
@@ -28,7 +33,7 @@ class Unit(Enum):
     BOOL = "bool"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One column of a table.
 
@@ -51,15 +56,27 @@ class Column:
     group: str = ""
     shown: bool = True
 
+    def recorded(self) -> npt.NDArray[np.bool_]:
+        """Return where there is a figure: bool of shape (n,). What is not a number is none."""
+        if self.unit is Unit.TEXT:
+            return np.array([value is not None for value in self.values], dtype=np.bool_)
+        there = np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
+        return there & np.isfinite(self.values) if self.values.dtype.kind == "f" else there
+
     def to_list(self) -> list[Any]:
         """Return Python values, None where not recorded."""
         values: list[Any] = self.values.tolist()
-        if self.valid is None:
+        if self.unit is Unit.TEXT:
             return values
-        return [v if ok else None for v, ok in zip(values, self.valid.tolist(), strict=True)]
+        return [v if ok else None for v, ok in zip(values, self.recorded().tolist(), strict=True)]
+
+    def head(self, n: int) -> Column:
+        """Return the first ``n`` values."""
+        valid = None if self.valid is None else self.valid[:n]
+        return replace(self, values=self.values[:n], valid=valid)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportTable:
     """One view.
 
@@ -68,7 +85,9 @@ class ReportTable:
         title: its heading (``"Kernel Summary"``).
         columns: all of one length.
         indent: shape (n,) int, the level by which printed names are indented; None for flat.
-        sections: shape (n,) object, a heading printed above each run of rows; None for one run.
+        sections: shape (n,) object, a heading printed above each run of rows: a line, or a
+            tuple of column headings (one a printed cell) for a run that names its columns anew;
+            an empty one prints nothing. None for one run.
         notes: lines printed under the table: what it counts, what its percentages are of.
         empty: said in place of the table when it has no rows: why, and what to do.
     """
@@ -80,6 +99,11 @@ class ReportTable:
     sections: npt.NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
     empty: str = "no rows"
+
+    def __post_init__(self) -> None:
+        lengths = {len(column.values) for column in self.columns}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of {self.key} differ in length: {sorted(lengths)}")
 
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
@@ -108,8 +132,62 @@ class ReportTable:
         lists = [column.to_list() for column in self.columns]
         return [dict(zip(self.keys(), row, strict=True)) for row in zip(*lists, strict=True)]
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
 
-@dataclass(frozen=True)
+    def head(self, n: int) -> ReportTable:
+        """Return the table with its first ``n`` rows."""
+        return replace(
+            self,
+            columns=tuple(column.head(n) for column in self.columns),
+            indent=None if self.indent is None else self.indent[:n],
+            sections=None if self.sections is None else self.sections[:n],
+        )
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return a ``pyarrow.Table``: int64, float64, bool and string columns, null as null.
+
+        Raises:
+            MissingDependency: pyarrow is not installed.
+        """
+        from nvtrace.sinks import frames
+
+        return frames.to_arrow(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas frame with nullable dtypes: Int64, Float64, boolean, string.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        from nvtrace.sinks import frames
+
+        return frames.to_pandas(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars frame: Int64, Float64, Boolean and String columns, null as null.
+
+        Raises:
+            MissingDependency: polars is not installed.
+        """
+        from nvtrace.sinks import frames
+
+        return frames.to_polars(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __str__(self) -> str:
+        return str(Report({self.key: self}))
+
+    def __repr__(self) -> str:
+        return f"<ReportTable {self.key}: {len(self)} rows of {', '.join(self.keys())}>"
+
+    def _repr_html_(self) -> str:
+        return Report({self.key: self})._repr_html_()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What one analysis found: tables in order, totals, notes, and where the data came from.
 
@@ -129,7 +207,13 @@ class Report:
     headline: Sequence[str] = ()
 
     def __getitem__(self, key: str) -> ReportTable:
-        return self.tables[key]
+        try:
+            return self.tables[key]
+        except KeyError:
+            raise KeyError(f"no table {key!r}: there are {', '.join(self.tables)}") from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.tables
 
     def __iter__(self) -> Iterator[ReportTable]:
         return iter(self.tables.values())
@@ -137,12 +221,43 @@ class Report:
     def __len__(self) -> int:
         return len(self.tables)
 
+    def head(self, n: int) -> Report:
+        """Return the report with the first ``n`` rows of each table."""
+        return replace(self, tables={key: table.head(n) for key, table in self.tables.items()})
+
     def to_dict(self) -> dict[str, Any]:
         """Return the versioned JSON object that ``--format json`` prints."""
         return {
             "schema": JSON_SCHEMA,
-            "sources": [dict(source) for source in self.sources],
-            "notes": [dict(note) for note in self.notes],
-            "totals": dict(self.totals),
+            "sources": _plain(self.sources),
+            "notes": _plain(self.notes),
+            "totals": _plain(self.totals),
             "views": {key: table.rows() for key, table in self.tables.items()},
         }
+
+    def __str__(self) -> str:
+        # Imported here, as above: reports come before their renderers.
+        from nvtrace.sinks import render
+
+        return render(self, "table")
+
+    def __repr__(self) -> str:
+        return f"<Report: {', '.join(self.tables) or 'no tables'}>"
+
+    def _repr_html_(self) -> str:
+        from nvtrace.sinks import html
+
+        return html.fragment(self)
+
+
+def _plain(value: Any) -> Any:
+    """Return ``value`` as JSON knows it: no numpy scalars, no NaN, paths as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
