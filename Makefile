@@ -1,0 +1,48 @@
+# `make` lists the targets. Each works on a fresh clone and is quick when its work is done already.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo setup test lint format docs bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.core ## print the eight tables of a sample report and write its timeline
+	@$(BIN)/nvtrace demo
+
+setup: $(VENV)/.dev ## install nvtrace for development into .venv
+
+test: lint ## check style and types, then run every test
+	@NVTRACE_INSTALL_TOOLS=1 $(BIN)/pytest
+
+lint: $(VENV)/.dev ## check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev ## lay out the code and sort the imports
+	@$(BIN)/ruff check --quiet --fix --select I .
+	@$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## build the documentation into docs/_build
+	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
+	@echo docs/_build/index.html
+
+bench: $(VENV)/.dev ## time a report of a million kernels
+	@$(BIN)/python benchmarks/million.py
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .tools build dist docs/_build demo-output ./*.egg-info
+	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.core: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@$(BIN)/python -m pip install --quiet --group test --group lint --group docs
+	@touch $@
