@@ -1,4 +1,4 @@
-"""Explained: a trace with the derived columns that analysis adds. Filled by analysis, read by sinks."""
+"""Explained: a trace with the columns that analysis derives, for sinks to read."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ class Explained:
         range_attributes: row of strings: what was split off the name, -1 none.
         range_flags: RangeFlag, those of the source and CROSSING.
         range_step: step number, -1 outside steps.
+        range_phase: row of the nearest phase among the range and its ancestors, -1 none.
         call_range: row of the owning range (innermost on the calling thread), -1 none.
+        call_phase: row of the phase around the call's owner, or, where the thread has none open, of
+            the one phase open in the process; -1.
         call_step: step number, -1 outside steps.
         device_call: row of the launching call, -1 unknown.
-        device_range: row of the owning range: the call's owner, or the phase it was inferred to; -1.
+        device_range: row of the range the launching call's work belongs to: its owner, or the
+            phase inferred; -1.
         device_how: Attribution.
         device_capture: row of the range around the creation of its graph node, -1 none.
         device_step: step number of the launching call, -1 none.
@@ -51,7 +55,9 @@ class Explained:
     range_attributes: I32
     range_flags: U8
     range_step: I32
+    range_phase: I32
     call_range: I32
+    call_phase: I32
     call_step: I32
     device_call: I32
     device_range: I32

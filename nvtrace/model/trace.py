@@ -36,7 +36,11 @@ class Process:
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU as its process numbers it (``ordinal``), with the hardware's identity where known."""
+    """One GPU as CUDA numbers it (``ordinal``), with the hardware's identity where known.
+
+    ``process`` is the row of the process that numbers it so, where the hardware behind the number
+    is unknown: two processes' device 0 may be two GPUs.
+    """
 
     ordinal: int
     name: str | None = None
@@ -44,6 +48,7 @@ class Device:
     bus_id: str | None = None
     memory_bytes: int | None = None
     sm_count: int | None = None
+    process: int = -1
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,9 @@ class TraceData:
 
     Rows of ``ranges``, ``calls`` and ``device`` are sorted by start (ranges: longer first at equal
     starts). Times are int64 ns relative to the first event; ``origin_unix_ns + t`` is absolute time
-    where the origin is known. ``shift_ns`` is what was subtracted from the input's own times.
+    where the origin is known. ``shift_ns`` is what was subtracted from the input's own times, and
+    ``capture_start`` is where the capture itself began: work stamped before it is kept but widens
+    no window.
     """
 
     ranges: Table = field(default_factory=partial(Table.empty, schema.RANGES))
@@ -126,13 +133,17 @@ class TraceData:
     recorded: Recorded = Recorded()
     origin_unix_ns: int | None = None
     shift_ns: int = 0
+    capture_start: int = 0
 
     @property
     def span(self) -> tuple[int, int]:
-        """First start and last end over ranges, calls and device rows, in ns; (0, 0) when empty."""
-        starts = [int(t["start"].min()) for t in self._timed() if t.rows]
-        ends = [int(t["end"].max()) for t in self._timed() if t.rows]
-        return (min(starts), max(ends)) if starts else (0, 0)
+        """First start and last end of the recorded events, in ns; (0, 0) when there are none.
 
-    def _timed(self) -> tuple[Table, Table, Table]:
-        return self.ranges, self.calls, self.device
+        Events stamped before the capture began do not count, unless there are no others.
+        """
+        tables = [table for table in (self.ranges, self.calls, self.device) if table.rows]
+        if not tables:
+            return 0, 0
+        first = min(int(table["start"].min()) for table in tables)
+        last = max(int(table["end"].max()) for table in tables)
+        return (max(first, self.capture_start) if last > self.capture_start else first), last

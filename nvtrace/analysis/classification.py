@@ -1,0 +1,214 @@
+"""What a range stands for: one table of rules over domain, category and name.
+
+The first rule that matches decides. A rule marked as a guess looks at nothing but a plain name;
+views that rest on it say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.errors import UsageError
+from nvtrace.model.arrays import factorize
+from nvtrace.model.schema import RangeKind
+from nvtrace.model.trace import TraceData
+
+I32 = npt.NDArray[np.int32]
+
+DOMAIN = "nvtrace"
+_KINDS = {kind.name.lower(): kind for kind in RangeKind}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Ranges that match all given patterns are of ``kind``.
+
+    Attributes:
+        kind: what they stand for.
+        name: regular expression searched in the name, None for any.
+        domain: regular expression that the whole domain name matches, None for any.
+        guess: whether the match is no more than a guess.
+    """
+
+    kind: RangeKind
+    name: re.Pattern[str] | None = None
+    domain: re.Pattern[str] | None = None
+    guess: bool = False
+
+    def matches(self, domain: str, name: str) -> bool:
+        """Return whether a range of this domain and name falls under the rule."""
+        if self.domain is not None and not self.domain.fullmatch(domain):
+            return False
+        return self.name is None or self.name.search(name) is not None
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule that ``"NAME[@DOMAIN]=KIND"`` states.
+
+    Args:
+        text: NAME is a regular expression searched in the name, DOMAIN one that the whole domain
+            name matches, KIND a name of RangeKind in lower case.
+
+    Raises:
+        UsageError: no kind, an unknown kind, or a pattern that is no regular expression.
+    """
+    pattern, separator, word = text.rpartition("=")
+    kind = _KINDS.get(word.strip().lower())
+    if not separator or not pattern or kind is None:
+        raise UsageError(
+            f"rule {text!r}: write NAME=KIND or NAME@DOMAIN=KIND, KIND one of {', '.join(_KINDS)}"
+        )
+    name, scoped, domain = pattern.rpartition("@")
+    try:
+        if scoped:
+            return Rule(kind, re.compile(name), re.compile(domain))
+        return Rule(kind, re.compile(pattern))
+    except re.error as error:
+        raise UsageError(f"rule {text!r}: not a regular expression ({error})") from error
+
+
+def _rule(
+    kind: RangeKind, name: str | None = None, domain: str | None = "", *, guess: bool = False
+) -> Rule:
+    return Rule(
+        kind,
+        None if name is None else re.compile(name),
+        None if domain is None else re.compile(domain),
+        guess,
+    )
+
+
+_K = RangeKind
+_PLAIN = r"(?i)^\W*(?:%s)(?:[ _-](?:pass|step|phase))?\W*$"
+
+RULES: tuple[Rule, ...] = (
+    # libraries with a domain of their own
+    _rule(_K.COMMUNICATION, None, r"NCCL.*|nccl.*|NVSHMEM|nvshmem.*|UCX|ucx.*|MPI"),
+    _rule(_K.COMMUNICATION, r"^(?:nccl|pnccl)[A-Z]\w+$", None),
+    _rule(_K.OPERATOR_INNER, None, r"CCCL|CUB|cub|Thrust|cuBLAS(?:Lt)?|cuDNN|cudnn|cuFFT|cuSPARSE"),
+    _rule(_K.OPERATOR, None, r"TensorRT|trt.*"),
+    _rule(_K.OPERATOR_INNER, None, r"myelin.*"),
+    # XLA
+    _rule(_K.MODULE, r"^(?:TSL:)?XlaModule:", None),
+    _rule(_K.COMMUNICATION, r"^(?:TSL:)?Thunk:.*(?:all-reduce|all-gather|reduce-scatter|all-to-all"
+          r"|collective-permute|collective-broadcast)", None),
+    _rule(_K.OPERATOR, r"^(?:TSL:)?Thunk:", None),
+    # torch.profiler and emit_nvtx
+    _rule(_K.STEP, r"^ProfilerStep#\d+$"),
+    _rule(_K.DATALOADER, r"^enumerate\(DataLoader\)#"),
+    _rule(_K.OPTIMIZATION, r"^Optimizer\.(?:step|zero_grad)#"),
+    _rule(_K.COMMUNICATION, r"^(?:nccl:|gloo:|c10d::|record_param_comms$|_c10d_functional::)"),
+    _rule(_K.OPERATOR_INNER, r"^autograd::engine::evaluate_function: "),
+    _rule(_K.OPERATOR, r"^(?:aten|prims|torch\w*|quantized|profiler|xformers|flash_attn|triton)::"),
+    _rule(_K.OPERATOR, r"^(?:\w+Backward\d*|torch::autograd::\w+)$"),
+    _rule(_K.OPERATOR, r"^triton_\w+$"),
+    # paddle
+    _rule(_K.STEP, r"^ProfileStep#\d+$"),
+    _rule(_K.OPERATOR_INNER, r"(?: |::)(?:infer_meta|infer_shape|compute|kernel launch"
+          r"|node_creation)$"),
+    _rule(_K.OPERATOR_INNER, r"^Local_\w*GradNode\w*$"),
+    _rule(_K.OPERATOR_INNER, r" pybind_imperative_func$"),
+    _rule(_K.OPERATOR, r"^(?:\w+ dygraph|pd_op\.\w+|(?:Global_)?\w*GradNode\w*|\w+ grad_node)$"),
+    # plain names
+    _rule(_K.STEP, r"(?i)^(?:(?:train(?:ing)?|global)[ _-])?(?:step|iteration|iter|batch)"
+          r"[ _#:=-]+\d+$", guess=True),
+    _rule(_K.DATALOADER, _PLAIN % r"data[ _-]?load(?:er|ing)?|load[ _-]data|next[ _-]batch",
+          guess=True),
+    _rule(_K.FORWARD, _PLAIN % r"forward|fwd", guess=True),
+    _rule(_K.BACKWARD, _PLAIN % r"backward|bwd", guess=True),
+    _rule(_K.OPTIMIZATION, _PLAIN % r"optimi[sz]er|optimi[sz]ation|optim|opt[ _-]step", guess=True),
+)  # fmt: skip
+
+# torch's emit_nvtx appends what differs from call to call: ", seq = 5, op_id = 7, sizes = [[2, 3]]"
+_ATTRIBUTES = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What ranges stand for, aligned with the trace's ranges.
+
+    Attributes:
+        kind: RangeKind, uint8.
+        guessed: True where only a plain name speaks for the kind.
+        name: row of strings, without attributes.
+        attributes: row of strings, -1 none.
+    """
+
+    kind: npt.NDArray[np.uint8]
+    guessed: npt.NDArray[np.bool_]
+    name: I32
+    attributes: I32
+
+
+def classify(
+    trace: TraceData, rules: Sequence[Rule] = (), step_names: Iterable[str] = ()
+) -> Classified:
+    """Return what each range stands for.
+
+    Args:
+        trace: its strings grow by the names without attributes.
+        rules: the user's own, tried first.
+        step_names: names of ranges that are steps, ``*`` and ``?`` as in a shell; nothing else
+            is a step then.
+    """
+    ranges, strings = trace.ranges, trace.strings
+    names, name_codes = factorize(ranges["name"])
+    bases = np.empty(len(names), np.int32)
+    attributes = np.full(len(names), -1, np.int32)
+    for row, text in enumerate(strings.take(names)):
+        found = _ATTRIBUTES.search(text)
+        bases[row] = names[row] if found is None else strings.intern(text[: found.start()])
+        if found is not None:
+            attributes[row] = strings.intern(text[found.start() + 2 :])
+    base = bases[name_codes] if len(names) else name_codes
+    width = len(trace.categories) + 1
+    scope_values, scope_codes = factorize(
+        ranges["domain"].astype(np.int64) * width + ranges["category"] + 1
+    )
+    base_values, base_codes = factorize(base)
+    pairs, codes = factorize(scope_codes.astype(np.int64) * max(len(base_values), 1) + base_codes)
+    kinds = np.zeros(len(pairs), np.uint8)
+    guesses = np.zeros(len(pairs), np.bool_)
+    steps = tuple(step_names)
+    for row, pair in enumerate(pairs.tolist()):
+        scope, base_row = divmod(pair, len(base_values))
+        domain_row, category_row = divmod(int(scope_values[scope]), width)
+        category = trace.categories[category_row - 1] if category_row else ""
+        name = strings[int(base_values[base_row])]
+        kinds[row], guesses[row] = _kind(
+            trace.domains[domain_row].name, category, name, rules, steps
+        )
+    if not len(pairs):
+        return Classified(kinds, guesses, base, base.copy())
+    return Classified(kinds[codes], guesses[codes], base, attributes[name_codes])
+
+
+def _kind(
+    domain: str, category: str, name: str, rules: Sequence[Rule], steps: tuple[str, ...]
+) -> tuple[RangeKind, bool]:
+    if any(fnmatchcase(name, step) for step in steps):
+        return RangeKind.STEP, False
+    kind, guess = _by_rules(domain, category, name, rules)
+    if steps and kind is RangeKind.STEP:
+        return RangeKind.USER, False
+    return kind, guess
+
+
+def _by_rules(
+    domain: str, category: str, name: str, rules: Sequence[Rule]
+) -> tuple[RangeKind, bool]:
+    for rule in rules:
+        if rule.matches(domain, name):
+            return rule.kind, False
+    if domain == DOMAIN:
+        return _KINDS.get(category, RangeKind.USER), False
+    for rule in RULES:
+        if rule.matches(domain, name):
+            return rule.kind, rule.guess
+    return RangeKind.USER, False

@@ -1,0 +1,154 @@
+"""From a trace to an Explained: every derived column, each computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.attribution import (
+    OpenRanges,
+    attributed,
+    capturing_ranges,
+    launching_calls,
+    nearest_of,
+)
+from nvtrace.analysis.classification import DOMAIN, Rule, classify
+from nvtrace.analysis.nesting import Nest
+from nvtrace.model.explained import Explained
+from nvtrace.model.schema import PHASES, PayloadType, RangeFlag, RangeKind, RangeStyle
+from nvtrace.model.trace import TraceData
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+_NUMBER = re.compile(r"(\d+)\D*$")
+
+
+def explain(
+    trace: TraceData, *, rules: Sequence[Rule] = (), step_names: Iterable[str] = ()
+) -> Explained:
+    """Return the trace with its ranges nested and classified, and its GPU work attributed.
+
+    Args:
+        trace: what a source read.
+        rules: classification rules of the user's own, tried first.
+        step_names: names of the ranges that are steps, instead of those recognised.
+    """
+    ranges, calls, device = trace.ranges, trace.calls, trace.device
+    classified = classify(trace, rules, step_names)
+    nest = _nest(trace)
+    parent = np.full(ranges.rows, -1, np.int32)
+    depth = np.zeros(ranges.rows, np.int32)
+    flags = ranges["flags"].copy()
+    self_time = ranges["end"] - ranges["start"]
+    crossing = nest.crossing()
+    parent[nest.rows] = np.where(nest.parent >= 0, nest.rows[nest.parent], -1)
+    depth[nest.rows] = nest.depth()
+    flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
+    self_time[nest.rows] = nest.self_time(crossing)
+
+    process = trace.threads["process"]
+    timed = ranges["style"] != RangeStyle.MARK
+    step_rows = np.flatnonzero(timed & (classified.kind == RangeKind.STEP))
+    step_rows = _outermost(step_rows, parent)
+    numbers = _step_numbers(trace, step_rows, classified.name)
+    step_of = np.full(ranges.rows, -1, np.int64)
+    step_of[step_rows] = numbers
+    steps = OpenRanges.build(step_rows, ranges, process)
+    phase_rows = np.flatnonzero(timed & np.isin(classified.kind, PHASES))
+    phases = OpenRanges.build(phase_rows, ranges, process)
+
+    range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent)
+    call_range = nest.innermost(calls["thread"], calls["start"], calls["end"]).astype(np.int32)
+    _, elsewhere = phases.at(calls["process"], calls["thread"], calls["start"])
+    around = _taken(range_phase, call_range)
+    call_phase = np.where(around >= 0, around, elsewhere).astype(np.int32)
+    call_step = _taken(step_of, _any(*steps.at(calls["process"], calls["thread"], calls["start"])))
+    device_call = launching_calls(calls, device)
+    target, how = attributed(call_range, call_phase)
+    return Explained(
+        trace=trace,
+        range_parent=parent,
+        range_depth=depth,
+        range_self=self_time,
+        range_kind=classified.kind,
+        range_guessed=classified.guessed,
+        range_name=classified.name,
+        range_attributes=classified.attributes,
+        range_flags=flags,
+        range_step=_taken(
+            step_of,
+            _any(*steps.at(process[ranges["thread"]], ranges["thread"], ranges["start"])),
+        ),
+        range_phase=range_phase,
+        call_range=call_range,
+        call_phase=call_phase,
+        call_step=call_step,
+        device_call=device_call,
+        device_range=_taken(target, device_call),
+        device_how=np.maximum(_taken(how.astype(np.int32), device_call), 0).astype(np.uint8),
+        device_capture=capturing_ranges(device, trace.graph_nodes, nest),
+        device_step=_taken(call_step, device_call),
+        step_rows=step_rows.astype(np.int32),
+        step_numbers=numbers,
+    )
+
+
+def _nest(trace: TraceData) -> Nest:
+    rows = np.flatnonzero(trace.ranges["style"] == RangeStyle.PUSH_POP)
+    thread = trace.ranges["thread"][rows]
+    return Nest.build(rows, thread, trace.ranges["start"][rows], trace.ranges["end"][rows])
+
+
+def _outermost(rows: I64, parent: I32) -> I64:
+    """Return those of ``rows`` with none of them above: a step in a step is a part of it."""
+    chosen = _mask(len(parent), rows)
+    above = nearest_of(chosen, parent)
+    has_parent = parent[rows] >= 0
+    inner = has_parent & (above[np.where(has_parent, parent[rows], 0)] >= 0)
+    return rows[~inner]
+
+
+def _mask(count: int, rows: I64) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _any(own: I64, elsewhere: I64) -> I64:
+    return np.where(own >= 0, own, elsewhere)
+
+
+def _taken(values: npt.NDArray[Any], rows: npt.NDArray[Any]) -> I32:
+    """Return the values of ``rows``, -1 where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), -1, np.int32)
+    return np.where(rows >= 0, values[rows], -1).astype(np.int32)
+
+
+def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
+    """Return the number of each step: its payload, the number in its name, or its place.
+
+    The payload counts in nvtrace's own domain only; elsewhere it may mean anything. Places count
+    within the process, from 0, when any step of the process has no number of its own.
+    """
+    ranges = trace.ranges
+    numbers = np.full(len(rows), -1, np.int64)
+    texts = trace.strings.take(names[rows])
+    own = np.array([domain.name == DOMAIN for domain in trace.domains], np.bool_)
+    for place, row in enumerate(rows.tolist()):
+        integer = ranges["payload_type"][row] in (PayloadType.INT, PayloadType.UINT)
+        if integer and own[ranges["domain"][row]]:
+            numbers[place] = ranges["payload"][row]
+        elif found := _NUMBER.search(texts[place]):
+            numbers[place] = min(int(found[1]), np.iinfo(np.int32).max)
+    process = trace.threads["process"][ranges["thread"][rows]]
+    for one in np.unique(process).tolist():
+        here = np.flatnonzero(process == one)
+        if (numbers[here] < 0).any():
+            numbers[here] = np.arange(len(here))
+    return numbers

@@ -1,0 +1,42 @@
+"""Small array operations that sources and analysis share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
+    """Return the distinct values, ascending, and for each value its row among them.
+
+    Args:
+        values: integers of shape (n,).
+
+    Returns:
+        Distinct values of shape (m,), and int32 codes of shape (n,).
+    """
+    if not len(values):
+        return values, np.empty(0, np.int32)
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 65536:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return distinct, codes.astype(np.int32)
+    offsets = (values - values.dtype.type(low)).astype(np.int64)
+    present = np.zeros(high - low + 1, np.bool_)
+    present[offsets] = True
+    table = np.cumsum(present, dtype=np.int32)
+    table -= 1
+    return (np.flatnonzero(present) + low).astype(values.dtype), table[offsets]
+
+
+def stable_order(*keys: npt.NDArray[Any]) -> I64:
+    """Return the rows in ascending order of the first key, then the next; ties keep order."""
+    order = np.argsort(keys[-1], kind="stable")
+    for key in reversed(keys[:-1]):
+        order = order[np.argsort(key[order], kind="stable")]
+    return order

@@ -1,0 +1,198 @@
+"""What an nsys export says about itself: versions, capture bounds, diagnostics, missing answers.
+
+The process environment, command lines, users, hosts and captured output that exports hold are
+personal: nothing here reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+
+from nvtrace.model.trace import Note, Recorded
+from nvtrace.sources.sqlite_reader import SqliteReader
+
+NEWEST_KNOWN_SCHEMA = (3, 25)
+
+EVENT_TABLES = {
+    "NVTX_EVENTS": "ranges",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "calls",
+    "CUPTI_ACTIVITY_KIND_KERNEL": "kernels",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "memcpy",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "memset",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "graphs",
+}
+
+# tables that only nsys writes: one of them is enough to know an export without any event
+_SIGNATURES = {
+    "ANALYSIS_DETAILS",
+    "ANALYSIS_FILE",
+    "EXPORT_META_DATA",
+    "META_DATA_EXPORT",
+    "StringIds",
+    "TARGET_INFO_SYSTEM_ENV",
+    "TARGET_INFO_SESSION_START_TIME",
+    "ThreadNames",
+    *EVENT_TABLES,
+}
+
+_COSTS = {
+    "NVTX_EVENTS": {
+        "end": "every range counts as unfinished",
+        "globalTid": "ranges have no thread and own no GPU work",
+        "domainId": "NVTX domains are not told apart",
+        "textId": "registered names are not known",
+        "text": "names that are not registered are not known",
+    },
+    "CUPTI_ACTIVITY_KIND_RUNTIME": {
+        "globalTid": "calls have no thread, so GPU work finds no range",
+        "correlationId": "GPU work cannot be joined to its launch",
+        "nameId": "CUDA calls have no names",
+    },
+    "CUPTI_ACTIVITY_KIND_KERNEL": {
+        "globalPid": "kernels have no process",
+        "correlationId": "kernels cannot be joined to their launch",
+        "deviceId": "devices are not told apart",
+        "streamId": "streams are not told apart",
+    },
+    "CUPTI_ACTIVITY_KIND_MEMCPY": {
+        "globalPid": "copies have no process",
+        "correlationId": "copies cannot be joined to their launch",
+        "bytes": "sizes of copies are not known",
+        "copyKind": "directions of copies are not known",
+    },
+    "CUPTI_ACTIVITY_KIND_MEMSET": {
+        "globalPid": "memory sets have no process",
+        "correlationId": "memory sets cannot be joined to their launch",
+        "bytes": "sizes of memory sets are not known",
+    },
+    "StringIds": {"id": "names are not known", "value": "names are not known"},
+}
+
+_ERROR = 3
+_PATH = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s,;:'\"]+")
+_DIAGNOSTICS_SHOWN = 8
+
+
+def is_export(reader: SqliteReader) -> bool:
+    """Return whether the database has any table that Nsight Systems writes."""
+    return bool(_SIGNATURES & set(reader.tables))
+
+
+def recorded(reader: SqliteReader) -> Recorded:
+    """Return which kinds of events the export has a table for."""
+    return Recorded(
+        **{
+            kind: {"start", "end"} <= set(reader.columns(table))
+            for table, kind in EVENT_TABLES.items()
+        }
+    )
+
+
+def versions(reader: SqliteReader) -> tuple[str | None, str | None]:
+    """Return the exporter's version and the schema's version, None where the file is silent."""
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        if {"name", "value"} <= set(reader.columns(table)):
+            facts = dict(
+                reader.query(
+                    f"SELECT name, value FROM {table} WHERE name IN "
+                    "('EXPORT_PRODUCT_VERSION', 'EXPORT_SCHEMA_VERSION')"
+                )
+            )
+            product = facts.get("EXPORT_PRODUCT_VERSION")
+            schema = facts.get("EXPORT_SCHEMA_VERSION")
+            return (f"Nsight Systems {product}" if product else None, schema and str(schema))
+    return None, None
+
+
+def capture_end(reader: SqliteReader) -> int | None:
+    """Return when the capture ended, in the file's own ns; None when the file is silent."""
+    if "duration" not in reader.columns("ANALYSIS_DETAILS"):
+        return None
+    found = reader.query("SELECT max(duration) FROM ANALYSIS_DETAILS")[0][0]
+    return found if isinstance(found, int) else None
+
+
+def origin(reader: SqliteReader) -> int | None:
+    """Return the Unix time of the file's zero in ns; None when the file is silent."""
+    if "utcEpochNs" not in reader.columns("TARGET_INFO_SESSION_START_TIME"):
+        return None
+    rows = reader.query("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1")
+    return rows[0][0] if rows and isinstance(rows[0][0], int) else None
+
+
+def notes(reader: SqliteReader, schema: str | None) -> list[Note]:
+    """Return what the export itself gives reason to say."""
+    found = list(_missing_columns(reader))
+    if schema and tuple(int(part) for part in re.findall(r"\d+", schema)[:2]) > NEWEST_KNOWN_SCHEMA:
+        newest = ".".join(map(str, NEWEST_KNOWN_SCHEMA))
+        found.append(
+            Note(
+                "newer_schema",
+                f"the export's schema {schema} is newer than {newest}, the newest this version of "
+                "nvtrace was tested with; compare one figure with nsys stats",
+            )
+        )
+    found += _diagnostics(reader)
+    found += _overhead(reader)
+    return found
+
+
+def _missing_columns(reader: SqliteReader) -> list[Note]:
+    found = []
+    for table, costs in _COSTS.items():
+        columns = reader.columns(table)
+        if not columns:
+            continue
+        if table in EVENT_TABLES and not {"start", "end"} <= {*columns, *costs}:
+            missing = sorted({"start", "end"} - set(columns))
+            found.append(
+                Note("missing_column", f"{table} has no {missing[0]}: its rows were not read")
+            )
+        found += [
+            Note("missing_column", f"{table} has no {column}: {cost}")
+            for column, cost in costs.items()
+            if column not in columns
+        ]
+    if "StringIds" not in reader.tables and set(EVENT_TABLES) & set(reader.tables):
+        found.append(Note("missing_table", "the export has no StringIds: names are not known"))
+    return found
+
+
+def _diagnostics(reader: SqliteReader) -> list[Note]:
+    if not {"severity", "text"} <= set(reader.columns("DIAGNOSTIC_EVENT")):
+        return []
+    sql = "SELECT severity, CAST(text AS TEXT) FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"
+    # paths and numbers tell about a machine, and make repetitions look different
+    tally = Tally(
+        (severity, re.sub(r"\d+", "#", _PATH.sub("…", text or "")))
+        for severity, text in reader.query(sql)
+    )
+    ordered = sorted(tally.items(), key=lambda item: (-item[0][0], -item[1]))
+    found = [
+        Note(
+            "nsys_error" if severity == _ERROR else "nsys_warning",
+            f"Nsight Systems said: {' '.join(text.split())}"
+            + (f" ({count} times)" if count > 1 else ""),
+        )
+        for (severity, text), count in ordered[:_DIAGNOSTICS_SHOWN]
+    ]
+    rest = len(ordered) - len(found)
+    if rest > 0:
+        found.append(Note("nsys_warning", f"Nsight Systems gave {rest} more kinds of warning"))
+    return found
+
+
+def _overhead(reader: SqliteReader) -> list[Note]:
+    if not {"start", "end"} <= set(reader.columns("PROFILER_OVERHEAD")):
+        return []
+    count, total = reader.query("SELECT count(*), sum(end - start) FROM PROFILER_OVERHEAD")[0]
+    if not count:
+        return []
+    return [
+        Note(
+            "profiler_overhead",
+            f"Nsight Systems recorded {(total or 0) / 1e6:,.1f} ms of its own overhead in "
+            f"{count:,} places: do not compare these times with those of an unprofiled run",
+        )
+    ]

@@ -1,0 +1,212 @@
+"""Who did it: processes, threads, devices and streams of an nsys export.
+
+``globalTid`` is [hardware id:8][VM id:8][pid:24][tid:24]; ``globalPid`` is the same with tid 0. Ids
+repeat between hosts, processes and devices, so every key here is compound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from pathlib import PurePath
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.model.arrays import factorize
+from nvtrace.model.schema import STREAMS, THREADS
+from nvtrace.model.strings import Strings
+from nvtrace.model.table import Table
+from nvtrace.model.trace import Device, Process
+from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names
+from nvtrace.sources.sqlite_reader import SqliteReader
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Identities:
+    """Rows of processes, threads, devices and streams, handed out as they are first met."""
+
+    def __init__(self, reader: SqliteReader, names: Names, strings: Strings) -> None:
+        self._reader = reader
+        self._names = names
+        self._strings = strings
+        self._processes: dict[int, int] = {}
+        self._threads: dict[int, int] = {}
+        self._devices: dict[tuple[int, int], int] = {}
+        self._device_rows: list[Device] = []
+        self._hardware_rows: dict[tuple[int, int], int] = {}
+        self._streams: dict[tuple[int, int, int, int], int] = {}
+        self._hardware = _Hardware(reader)
+
+    def processes(self, global_ids: I64) -> I32:
+        """Return process rows of globalTid or globalPid values, int32 of shape (n,)."""
+        distinct, codes = factorize(global_ids & PROCESS_MASK)
+        return _handed_out(self._processes, distinct.tolist())[codes]
+
+    def threads(self, global_tids: I64) -> I32:
+        """Return thread rows of globalTid values, int32 of shape (n,)."""
+        self.processes(global_tids)
+        distinct, codes = factorize(global_tids)
+        return _handed_out(self._threads, distinct.tolist())[codes]
+
+    def streams(self, process: I32, device: I64, context: I64, stream: I64) -> I32:
+        """Return stream rows of (process row, CUDA device, context, stream), int32."""
+        codes = np.zeros(len(process), np.int32)
+        for column in (process, device, context, stream):
+            distinct, column_codes = factorize(np.asarray(column))
+            _, codes = factorize(codes.astype(np.int64) * max(len(distinct), 1) + column_codes)
+        first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+        keys = [
+            (int(process[row]), int(device[row]), int(context[row]), int(stream[row]))
+            for row in first.tolist()
+        ]
+        for key in keys:
+            self._device(key[0], key[1])
+        return _handed_out(self._streams, keys)[codes]
+
+    def _device(self, process: int, ordinal: int) -> int:
+        row = self._devices.get((process, ordinal))
+        if row is None:
+            key = list(self._processes)[process]
+            device, hardware = self._hardware.device(key, ordinal, process)
+            known = self._hardware_rows.get(hardware) if hardware else None
+            if known is None:
+                known = len(self._device_rows)
+                self._device_rows.append(device)
+                if hardware:
+                    self._hardware_rows[hardware] = known
+            row = self._devices[process, ordinal] = known
+        return row
+
+    def process_table(self, source: str, rank: int | None) -> tuple[Process, ...]:
+        """Return the processes met so far, by row."""
+        named: dict[int, str] = {}
+        if {"globalPid", "name"} <= set(self._reader.columns("PROCESSES")):
+            for key, name in self._reader.query("SELECT globalPid, name FROM PROCESSES"):
+                if isinstance(key, int) and name:
+                    named[key & int(PROCESS_MASK)] = PurePath(str(name)).name
+        only_rank = rank if len(self._processes) == 1 else None
+        return tuple(
+            Process(_pid(key), named.get(key), rank=only_rank, source=source)
+            for key in self._processes
+        )
+
+    def thread_table(self) -> Table:
+        """Return the threads met so far, by row."""
+        wanted = {"globalTid": 0, "nameId": NO_ID}
+        rows = self._reader.integers("ThreadNames", wanted)
+        named = dict(zip(rows["globalTid"].tolist(), rows["nameId"].tolist(), strict=True))
+        names = [
+            self._strings.intern(self._names.text(named[key])) if key in named else -1
+            for key in self._threads
+        ]
+        keys = np.fromiter(self._threads, np.int64, len(self._threads))
+        return Table(
+            THREADS,
+            {"process": self.processes(keys), "tid": keys & np.int64(0xFFFFFF), "name": names},
+        )
+
+    def device_table(self) -> tuple[Device, ...]:
+        """Return the devices met so far, by row."""
+        return tuple(self._device_rows)
+
+    def stream_table(self) -> Table:
+        """Return the streams met so far, by row."""
+        keys = np.array(list(self._streams), np.int64).reshape(-1, 4)
+        devices = [self._devices[process, device] for process, device, _, _ in self._streams]
+        return Table(
+            STREAMS,
+            {
+                "device": devices,
+                "context": keys[:, 2],
+                "stream": keys[:, 3],
+                "process": keys[:, 0],
+            },
+        )
+
+
+class _Hardware:
+    """Maps a process's CUDA ordinal to the GPU behind it."""
+
+    def __init__(self, reader: SqliteReader) -> None:
+        self._gpus = _gpu_rows(reader)
+        self._by_process: dict[tuple[int, int], int] = {}
+        if {"gpuId", "cudaId", "pid"} <= set(reader.columns("TARGET_INFO_CUDA_DEVICE")):
+            sql = "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
+            for pid, ordinal, gpu in reader.query(sql):
+                if None not in (pid, ordinal, gpu):
+                    self._by_process[pid, ordinal] = gpu
+
+    def device(
+        self, process_key: int, ordinal: int, process: int
+    ) -> tuple[Device, tuple[int, int] | None]:
+        """Return the device and, where the hardware is known, its key."""
+        machine = (process_key >> 48) & 0xFFFF
+        here = {gpu: facts for (where, gpu), facts in self._gpus.items() if where == machine}
+        if not here:
+            here = {gpu: facts for (_, gpu), facts in self._gpus.items()}
+        found = self._by_process.get((_pid(process_key), ordinal))
+        if found is None or found not in here:
+            # without the process's own map, the export names each GPU's CUDA number at best
+            matches = [gpu for gpu, facts in here.items() if facts.get("cuDevice") == ordinal]
+            found = matches[0] if len(matches) == 1 else None
+        if found is None:
+            return Device(ordinal, process=process), None
+        facts = here[found]
+        return (
+            Device(
+                ordinal,
+                name=_text(facts.get("name")),
+                uuid=_text(facts.get("uuid")),
+                bus_id=_text(facts.get("busLocation")),
+                memory_bytes=_number(facts.get("totalMemory")),
+                sm_count=_number(facts.get("smCount")),
+            ),
+            (machine, found),
+        )
+
+
+def _gpu_rows(reader: SqliteReader) -> dict[tuple[int, int], dict[str, object]]:
+    """Return (machine, gpu id) -> column -> value of TARGET_INFO_GPU, as old or new as it is."""
+    columns = reader.columns("TARGET_INFO_GPU")
+    identifier = "id" if "id" in columns else "deviceId" if "deviceId" in columns else None
+    if identifier is None:
+        return {}
+    wanted = ["name", "uuid", "busLocation", "totalMemory", "smCount", "cuDevice", "vmId"]
+    chosen = [identifier, *(column for column in wanted if column in columns)]
+    gpus: dict[tuple[int, int], dict[str, object]] = {}
+    for row in reader.query(f"SELECT {', '.join(chosen)} FROM TARGET_INFO_GPU"):
+        facts = dict(zip(chosen, row, strict=True))
+        machine = facts.get("vmId")
+        where = (machine >> 48) & 0xFFFF if isinstance(machine, int) else 0
+        gpu = facts[identifier]
+        if isinstance(gpu, int):
+            gpus[where, gpu] = facts
+    return gpus
+
+
+def rank_of(source: str) -> int | None:
+    """Return the rank that a file's name states (``run.rank3.sqlite``, ``rank_3``), else None."""
+    found = re.search(r"rank[-_.]?(\d+)", source, re.IGNORECASE)
+    return int(found[1]) if found else None
+
+
+def _pid(key: int) -> int:
+    return (key >> 24) & 0xFFFFFF
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _handed_out(rows: dict[Key, int], keys: Iterable[Key]) -> I32:
+    return np.array([rows.setdefault(key, len(rows)) for key in keys], np.int32)
