@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from nvtrace.demo.catalog import (
     COMPUTE,
+    D2D,
+    D2H,
     H2D,
     KERNEL_TABLE,
     KERNELS,
@@ -26,6 +28,8 @@ from nvtrace.demo.catalog import (
 
 KERNEL, MEMCPY, MEMSET, GRAPH = range(4)
 NONE = -1
+
+_BYTES_PER_US = {H2D: 24_000, D2H: 22_000, D2D: 620_000}
 
 
 @dataclass
@@ -232,5 +236,4 @@ def _kernel(key: str) -> tuple[int, Kernel]:
 
 
 def _copy_ns(kind: int, size: int) -> int:
-    bytes_per_us = 24_000 if kind == H2D else 22_000
-    return 1_100 + size * 1_000 // bytes_per_us
+    return 1_100 + size * 1_000 // _BYTES_PER_US[kind]

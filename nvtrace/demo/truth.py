@@ -225,7 +225,7 @@ class Truth:
             "totals": {
                 **totals,
                 "unattributed_gpu_ns": totals["gpu_ns"] - found,
-                "steps": len(self.steps),
+                "steps": len({step["step"] for step in self.steps}),
                 "window_ns": last - first,
             },
             "kernels": [

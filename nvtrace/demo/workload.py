@@ -107,7 +107,7 @@ def _capture(tape: Tape, layers: int) -> None:
 def _dataloader(tape: Tape) -> None:
     with tape.range("Dataloader", "dataloader"):
         with tape.range("collate", "user"):
-            tape.tick(40_000)
+            tape.tick(180_000)
         prefetch = tape.open(Label("prefetch", "nvtrace", "user", START_END))
         tape.copy(H2D, _BATCH_BYTES, thread=LOADER, stream=COPY)
         tape.copy(H2D, _BATCH_BYTES // 64, thread=LOADER, stream=COPY)
