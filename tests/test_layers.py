@@ -22,7 +22,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
 def imports(tree: ast.AST, module: str, relative: bool = True) -> Iterator[str]:
-    """Absolute names of all that a module imports, at any depth: ``a.b`` for ``from a import b``."""
+    """Absolute names of what a module imports, at any depth: ``a.b`` of ``from a import b``."""
     package = module.split(".")[:-1]  # a package's module is NAME.__init__
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,0 +1,152 @@
+"""A wheel, a wheel made from the sdist and an editable install all hold the whole package."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FOLDERS = {"nvtrace": "nvtrace", "nvtrace.adapters": "adapters"}
+PROBE = """
+import importlib, importlib.metadata, importlib.resources, importlib.util, json, sys
+import nvtrace
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps({
+    "file": nvtrace.__file__,
+    "version": importlib.metadata.version("nvtrace"),
+    "typed": importlib.resources.files("nvtrace").joinpath("py.typed").is_file(),
+    "bare": importlib.util.find_spec("adapters") is not None,
+}))
+"""
+
+
+def folders() -> dict[str, Path]:
+    """The packages that the tree holds, by name."""
+    return {
+        ".".join((package, *file.parent.relative_to(ROOT / folder).parts)): file.parent
+        for package, folder in FOLDERS.items()
+        for file in (ROOT / folder).rglob("__init__.py")
+    }
+
+
+def shipped() -> set[str]:
+    """The files that a wheel has to hold, by their path in it."""
+    files = {
+        f"{package.replace('.', '/')}/{file.name}"
+        for package, folder in folders().items()
+        for file in folder.glob("*.py")
+    }
+    return files | {"nvtrace/py.typed"}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """The standard output of a command that succeeds."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the build reads, so that the build leaves nothing in the checkout."""
+    copy = tmp_path_factory.mktemp("source")
+    for folder in FOLDERS.values():
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", PROJECT["project"]["readme"], "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+def build(source: Path, *options: str) -> Path:
+    """The wheel that ``python -m build`` makes of a source tree."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", *options, "."]
+    run(*command, cwd=source)
+    (wheel,) = (source / "dist").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path) -> Path:
+    return build(source, "--wheel").rename(source / "direct.whl")
+
+
+@pytest.fixture(scope="module")
+def wheel_of_sdist(source: Path, wheel: Path) -> Path:
+    return build(source)  # an sdist, and the wheel of what that holds
+
+
+def environment(folder: Path) -> Path:
+    """The python of a new environment that sees this one's packages, but not its nvtrace."""
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    paths = json.loads(
+        run(
+            python,
+            "-c",
+            "import json, sysconfig; print(json.dumps(sysconfig.get_paths()))",
+            cwd=folder,
+        )
+    )
+    # A .pth file's folder comes last and its own .pth files, an editable install's, do not count.
+    (Path(paths["purelib"]) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "editable"])
+def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    python = environment(tmp_path / "env")
+    source: Path = request.getfixturevalue("source")
+    if kind == "editable":
+        what = ["--no-build-isolation", "--editable", str(source)]
+    else:
+        file = request.getfixturevalue(kind)
+        what = [str(shutil.copy(file, tmp_path / f"nvtrace-{version()}-py3-none-any.whl"))]
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps"]
+    run(*pip, "--force-reinstall", *what, cwd=tmp_path)
+
+    names = [name.replace("/", ".")[:-3] for name in shipped() if name.endswith(".py")]
+    names = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
+    found = json.loads(run(python, "-c", PROBE, *names, cwd=tmp_path))
+    inside = source if kind == "editable" else tmp_path / "env"
+    assert Path(found["file"]).resolve().is_relative_to(inside.resolve())
+    assert found["version"] == version()
+    assert found["typed"]
+    assert not found["bare"], "a top-level package called adapters got installed"
+
+    script = tmp_path / "env" / "bin" / "nvtrace"
+    assert run(script, "--version", cwd=tmp_path).strip() == f"nvtrace {version()}"
+    assert run(python, "-m", "nvtrace", "--version", cwd=tmp_path).split()[-1] == version()
+
+
+def version() -> str:
+    return str(PROJECT["project"]["version"])
+
+
+def test_package_list_is_that_of_the_folders() -> None:
+    assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(folders())
+
+
+@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist"])
+def test_wheel_holds_every_module_and_the_licence(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    with zipfile.ZipFile(request.getfixturevalue(kind)) as archive:
+        files = set(archive.namelist())
+    info = f"nvtrace-{version()}.dist-info/"
+    assert {name for name in files if not name.startswith(info)} == shipped()
+    assert info + "licenses/LICENSE" in files
