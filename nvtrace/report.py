@@ -127,13 +127,14 @@ class ReportTable:
         """Return the column keys in order."""
         return [column.key for column in self.columns]
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        keys = self.keys()
+        lists = [column.to_list() for column in self.columns]
+        return (dict(zip(keys, row, strict=True)) for row in zip(*lists, strict=True))
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict a row, None where not recorded."""
-        lists = [column.to_list() for column in self.columns]
-        return [dict(zip(self.keys(), row, strict=True)) for row in zip(*lists, strict=True)]
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows())
+        return list(self)
 
     def head(self, n: int) -> ReportTable:
         """Return the table with its first ``n`` rows."""
@@ -227,12 +228,15 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the versioned JSON object that ``--format json`` prints."""
+        return {**self.facts(), "views": {key: t.rows() for key, t in self.tables.items()}}
+
+    def facts(self) -> dict[str, Any]:
+        """Return ``to_dict()`` without the views."""
         return {
             "schema": JSON_SCHEMA,
             "sources": _plain(self.sources),
             "notes": _plain(self.notes),
             "totals": _plain(self.totals),
-            "views": {key: table.rows() for key, table in self.tables.items()},
         }
 
     def __str__(self) -> str:
