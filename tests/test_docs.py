@@ -1,0 +1,154 @@
+"""What the README and the documentation show is true.
+
+Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
+from top to bottom, in a folder that holds ``report.sqlite``, the report of ``nvtrace demo``. What a
+console block shows below a command is compared with what the command prints; ``...`` stands for
+anything, on a line or for lines. A block that cannot run here says why in a comment above it:
+``<!-- not run: needs a GPU -->``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from nvtrace.cli import VERBS, cli
+from nvtrace.demo import write_report
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<why>\S.*) -->\n\s*)?```(?P<language>\w+)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, text, line on the page and why it does not run, if so."""
+
+    language: str
+    body: str
+    line: int
+    why: str | None
+
+
+class Command(NamedTuple):
+    """A line after ``$`` in a console block, and the lines shown below it."""
+
+    text: str
+    shown: list[str]
+
+
+def blocks(text: str) -> list[Block]:
+    return [
+        Block(m["language"], m["body"], text.count("\n", 0, m.start("body")), m["why"])
+        for m in BLOCK.finditer(text)
+    ]
+
+
+def commands(body: str) -> list[Command]:
+    found: list[Command] = []
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line[2:], []))
+        elif found and found[-1].text.endswith("\\"):
+            found[-1] = Command(found[-1].text[:-1] + line, [])
+        elif found:
+            found[-1].shown.append(line)
+    return found
+
+
+def matches(shown: list[str], printed: str) -> bool:
+    """Whether output is as shown; ``...`` stands for anything, space at line ends for nothing."""
+    lines = [re.escape(line.rstrip()).replace(r"\.\.\.", "[^\n]*") for line in shown]
+    pattern = "\n".join(".*?" if line == "[^\n]*" else line for line in lines).strip("\n")
+    text = "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n")
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"])
+    monkeypatch.setenv("COLUMNS", "200")
+    write_report(tmp_path / "report.sqlite", truth=False)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.language == "python" and not block.why:
+            source = "\n" * block.line + block.body  # so that a traceback names the page's line
+            exec(compile(source, str(page), "exec", dont_inherit=True), names)
+        elif block.language == "console" and not block.why:
+            for command in commands(block.body):
+                if command.text.startswith("nvtrace "):
+                    check(command, where)
+
+
+def check(command: Command, where: str) -> None:
+    """Run a command of a page and compare what it prints with what the page shows."""
+    run = subprocess.run(
+        ["bash", "-c", command.text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if command.shown else subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, f"{where}: {command.text}\n{run.stdout}{run.stderr}"
+    if command.shown:
+        assert matches(command.shown, run.stdout), f"{where}: {command.text}\n{run.stdout}"
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    used = {
+        target
+        for page in pages
+        for target in re.findall(r"\bmake ([a-z]+)\b(?=`|$)", page.read_text(), re.MULTILINE)
+    }
+    assert {"demo", "test"} <= used, "the README shows the two commands"
+    assert used <= targets
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_and_its_options_are_documented(verb: str) -> None:
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.search(rf"^#+ .*\bnvtrace {verb}\b", page, re.MULTILINE), f"no heading for {verb}"
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    options = {o for p in command.params for o in p.opts if o.startswith("--")}
+    assert {option for option in options if option not in page} == set()
+
+
+def test_blocks_are_found() -> None:
+    page = (
+        "a\n```python\nx = 1\n```\n<!-- not run: no GPU -->\n"
+        "```console\n$ nvtrace a \\\n  b\nc\n```\n"
+    )
+    first, second = blocks(page)
+    assert first == Block("python", "x = 1\n", 2, None)
+    assert (second.language, second.why) == ("console", "no GPU")
+    assert commands(second.body) == [Command("nvtrace a   b", ["c"])]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (["a  1", "b"], "a  1  \nb\n", True),
+        (["a  1"], "a  2\n", False),
+        (["a", "b"], "a\nx\nb\n", False),
+        (["a", "...", "b"], "a\nx\ny\nb\n", True),
+        (["a ... ms", "b"], "a 3.5 ms\nb\n", True),
+        (["a ... ms"], "a 3\n4 ms\n", False),
+        (["a", "..."], "b\n", False),
+    ],
+)
+def test_output_is_compared(shown: list[str], printed: str, same: bool) -> None:
+    assert matches(shown, printed) is same
