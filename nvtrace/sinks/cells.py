@@ -23,9 +23,18 @@ class PrintedColumn:
     """One shown column: its heading, unit included where it varies, and a text for each row."""
 
     title: str
-    group: str
-    is_text: bool
     cells: list[str]
+    source: Column
+
+    @property
+    def group(self) -> str:
+        """Return the name of its group, empty for none."""
+        return self.source.group
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether it holds names, not figures."""
+        return self.source.unit is Unit.TEXT
 
 
 def print_columns(table: ReportTable, time_unit: str) -> list[PrintedColumn]:
@@ -82,7 +91,7 @@ def _print(column: Column, time_unit: str) -> PrintedColumn:
         cells = [_figure(v, units[name]) for v in values]
     else:
         cells = [_figure(v, 1) for v in values]
-    return PrintedColumn(title, column.group, unit is Unit.TEXT, cells)
+    return PrintedColumn(title, cells, column)
 
 
 def _figure(value: float | None, size: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from nvtrace.report import ReportTable, Unit
+from nvtrace.report import ReportTable
 from nvtrace.sinks.cells import PrintedColumn, print_columns
 from nvtrace.sinks.names import printed_names
 
@@ -41,37 +41,34 @@ def make_grid(
         indent: what one level of ``table.indent`` is printed as.
         style: what dresses a name, once cut.
     """
-    columns = print_columns(table, time_unit)
+    groups = list(_grouped(print_columns(table, time_unit)))
+    headers = [_header(group) for group in groups]
+    cells = [_join(group) for group in groups]
+    names = [at for at, group in enumerate(groups) if len(group) == 1 and group[0].is_text]
     margins = _margins(table, indent)
-    cells = [_join(list(group)) for group in _grouped(columns)]
-    texts = [i for i, (_, _, is_text) in enumerate(cells) if is_text]
-    limits = _limits([_width(*cell[:2]) for cell in cells], texts, width)
-    names = [c for c in table.columns if c.shown and c.unit is Unit.TEXT]
-    for rank, (at, column) in enumerate(zip(texts, names, strict=True)):
-        own = margins if rank == 0 else [""] * len(table)
-        room = max(limits[at] - max(map(len, own)), _NARROWEST)
-        fitted = printed_names(column.to_list(), room)
-        dressed = [margin + style(name) for margin, name in zip(own, fitted, strict=True)]
-        cells[at] = (cells[at][0], dressed, True)
-    rows = [list(row) for row in zip(*(texts for _, texts, _ in cells), strict=True)]
-    return Grid([header for header, _, _ in cells], rows)
+    limits = _limits(list(map(_width, headers, cells)), names, width)
+    for at in names:
+        room = max(limits[at] - max(map(len, margins)), _NARROWEST)
+        fitted = printed_names(groups[at][0].source.to_list(), room)
+        cells[at] = [margin + style(name) for margin, name in zip(margins, fitted, strict=True)]
+        margins = [""] * len(table)  # the first column of names alone is indented
+    return Grid(headers, [list(row) for row in zip(*cells, strict=True)])
 
 
-def _grouped(columns: Sequence[PrintedColumn]) -> Iterator[Iterator[PrintedColumn]]:
+def _grouped(columns: Sequence[PrintedColumn]) -> Iterator[list[PrintedColumn]]:
     """Yield runs of columns that share a cell."""
-    numbered = enumerate(columns)
-    for _, run in groupby(numbered, key=lambda pair: pair[1].group or pair[0]):
-        yield (column for _, column in run)
+    for _, run in groupby(enumerate(columns), key=lambda pair: pair[1].group or pair[0]):
+        yield [column for _, column in run]
 
 
-def _join(columns: Sequence[PrintedColumn]) -> tuple[str, list[str], bool]:
-    header = " / ".join(column.title for column in columns)
-    if columns[0].group:
-        header = f"{columns[0].group} {header}"
-    if len(columns) == 1:
-        return header, columns[0].cells, columns[0].is_text
-    rows = zip(*(column.cells for column in columns), strict=True)
-    return header, [" / ".join(row) for row in rows], False
+def _header(group: Sequence[PrintedColumn]) -> str:
+    titles = " / ".join(column.title for column in group)
+    return f"{group[0].group} {titles}".lstrip()
+
+
+def _join(group: Sequence[PrintedColumn]) -> list[str]:
+    rows = zip(*(column.cells for column in group), strict=True)
+    return [" / ".join(row) for row in rows]
 
 
 def _margins(table: ReportTable, indent: str) -> list[str]:

@@ -238,6 +238,17 @@ def test_bytes_have_their_unit_in_the_heading(make, size, heading, figure):
     assert lines[4] == figure
 
 
+def test_texts_can_share_a_cell(make):
+    columns = (
+        make.column("name", Unit.TEXT, ["a"], "Name"),
+        make.column("grid", Unit.TEXT, ["1,1,1"], "Grid", "Launch"),
+        make.column("block", Unit.TEXT, [None], "Block", "Launch"),
+    )
+    lines = text(ReportTable("kernel", "K", columns)).splitlines()
+    assert lines[2] == "Name    Launch Grid / Block"
+    assert lines[4] == "a       1,1,1 / -"
+
+
 def test_bandwidth_is_decimal_as_data_sheets_give_it(make):
     column = make.column("rate", Unit.BYTES_PER_S, [2.5e9, 1e6], "Bandwidth")
     lines = text(ReportTable("memory", "M", (column,))).splitlines()
