@@ -110,9 +110,9 @@ def _outside(tape: Tape) -> None:
 
 def _two_phases(tape: Tape) -> None:
     """A third thread launches while one phase is open, then two, then one again."""
-    forward = tape.open(Label("Forward", _A, "forward"), gap_ns=0)
+    forward = tape.open(Label("forward", _A, "forward"), gap_ns=0)
     _launch(tape, 10, 10, LOADER)
-    backward = tape.open(Label("Backward", _A, "backward"), gap_ns=10, thread=AUTOGRAD)
+    backward = tape.open(Label("backward", _A, "backward"), gap_ns=10, thread=AUTOGRAD)
     _launch(tape, 10, 10, LOADER)
     tape.close(forward, gap_ns=10)
     _launch(tape, 10, 10, LOADER)

@@ -105,7 +105,7 @@ def _capture(tape: Tape, layers: int) -> None:
 
 
 def _dataloader(tape: Tape) -> None:
-    with tape.range("Dataloader", "dataloader"):
+    with tape.range("dataloader", "dataloader"):
         with tape.range("collate", "user"):
             tape.tick(180_000)
         prefetch = tape.open(Label("prefetch", "nvtrace", "user", START_END))
@@ -126,7 +126,7 @@ def _operator(tape: Tape, name: str, *kernels: str) -> None:
 
 
 def _forward(tape: Tape, layers: int) -> None:
-    with tape.range("Forward", "forward"):
+    with tape.range("forward", "forward"):
         _operator(tape, "embedding", "embedding")
         tape.call("cudaEventQuery_v3020", thread=WATCHDOG)
         for layer in range(layers):
@@ -166,7 +166,7 @@ _BACKWARD_KERNELS = (
 
 def _backward(tape: Tape, layers: int) -> None:
     """The autograd thread launches everything, with ranges for the collectives only."""
-    with tape.range("Backward", "backward"):
+    with tape.range("backward", "backward"):
         tape.copy(D2D, 2 * _BATCH_BYTES)
         for _ in range(layers):
             for key in _BACKWARD_KERNELS:
@@ -180,7 +180,7 @@ def _backward(tape: Tape, layers: int) -> None:
 
 
 def _optimization(tape: Tape, layers: int, *, graph: bool, graph_trace: bool) -> None:
-    with tape.range("Optimization", "optimization"):
+    with tape.range("optimization", "optimization"):
         with tape.range("clip gradients", "user"):
             if graph_trace:
                 call = tape.call("cudaGraphLaunch_v10000", length_ns=9_000)

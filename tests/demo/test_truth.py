@@ -287,7 +287,7 @@ EDGE_OWNERS = [
     None,
     None,
 ]
-EDGE_PHASES = {10: "Forward", 12: "Backward"}
+EDGE_PHASES = {10: "forward", 12: "backward"}
 
 
 def test_edges_by_hand(everything):
