@@ -39,10 +39,10 @@ clean: ## remove what the other targets made
 
 $(VENV)/.core: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -qq --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	@$(BIN)/python -m pip install --quiet --group test --group lint --group docs
+	@$(BIN)/python -m pip install -qq --group test --group lint --group docs
 	@touch $@

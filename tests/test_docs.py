@@ -1,16 +1,17 @@
 """What the README and the documentation show is true.
 
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
-from top to bottom, in a folder that holds ``report.sqlite``, the report of ``nvtrace demo``. What a
-console block shows below a command is compared with what the command prints; ``...`` stands for
-anything, on a line or for lines. A block that cannot run here says why in a comment above it:
-``<!-- not run: needs a GPU -->``.
+from top to bottom, in a folder that holds the report of ``nvtrace demo`` as ``report.sqlite`` and
+``run.sqlite``; ``nvtrace`` is imported. What a console block shows below a command is compared with
+what the command prints; ``...`` stands for anything, on a line or for lines. A block that cannot
+run here says why in a comment above it: ``<!-- not run: needs a GPU -->``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+import nvtrace
 from nvtrace.cli import VERBS, cli
 from nvtrace.demo import write_report
 
@@ -79,7 +81,8 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"])
     monkeypatch.setenv("COLUMNS", "200")
     write_report(tmp_path / "report.sqlite", truth=False)
-    names: dict[str, object] = {"__name__": "page"}
+    shutil.copy("report.sqlite", "run.sqlite")
+    names: dict[str, object] = {"__name__": "page", "nvtrace": nvtrace}
     for block in blocks(page.read_text(encoding="utf-8")):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         if block.language == "python" and not block.why:
