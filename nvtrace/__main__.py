@@ -1,0 +1,5 @@
+"""``python -m nvtrace``."""
+
+from nvtrace.cli import run
+
+run()

@@ -1,0 +1,54 @@
+"""The FILE arguments: reports, with standard input spooled to a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nvtrace.errors import NotAReport, UsageError
+
+if TYPE_CHECKING:
+    from nvtrace.trace import Trace
+
+STDIN = "-"
+
+
+@contextmanager
+def loaded(
+    paths: Sequence[str], progress: Callable[[str], None], *, details: bool = True
+) -> Iterator[Trace]:
+    """Load ``paths`` into one trace; ``-`` is standard input.
+
+    Args:
+        paths: files, folders, globs.
+        progress: told what is being done.
+        details: read what only the timeline needs, too.
+    """
+    import nvtrace
+
+    if paths.count(STDIN) > 1:
+        raise UsageError("standard input (-) can be read once only")
+    with tempfile.TemporaryDirectory(prefix="nvtrace-") as folder:
+        files = [_spool(Path(folder)) if path == STDIN else path for path in paths]
+        yield nvtrace.load(files, details=details, progress=progress)
+
+
+def _spool(folder: Path) -> str:
+    """Copy standard input to a file that is named by what it holds."""
+    if sys.stdin.isatty():
+        raise UsageError("standard input (-) is the terminal; redirect a report to it")
+    source = sys.stdin.buffer
+    head = source.read(16)
+    if not head:
+        raise NotAReport("standard input is empty; redirect a report to it")
+    suffix = ".sqlite" if head.startswith(b"SQLite format 3\0") else ".nsys-rep"
+    path = folder / f"stdin{suffix}"
+    with open(path, "wb") as file:
+        file.write(head)
+        shutil.copyfileobj(source, file)
+    return str(path)

@@ -1,0 +1,54 @@
+"""``nvtrace summary``."""
+
+from __future__ import annotations
+
+import click
+
+from nvtrace.cli import options, values
+from nvtrace.cli.output import check, emit
+from nvtrace.cli.progress import Progress
+from nvtrace.cli.reading import loaded
+
+
+@click.command("summary")
+@options.paths_argument
+@click.option(
+    "--view",
+    "views",
+    type=values.names_of(options.VIEWS),
+    multiple=True,
+    callback=values.flatten,
+    metavar="NAME",
+    help=f"Only these tables; repeatable, or separated by commas: {', '.join(options.VIEWS)}.",
+)
+@options.sort_option
+@click.option("--op-detail", is_flag=True, help="Show the inner phases of operators.")
+@click.option("--thread-sep", is_flag=True, help="Show the operators of each thread apart.")
+@options.selection_options
+@options.output_options
+@options.progress_option
+def command(
+    paths: tuple[str, ...],
+    views: tuple[str, ...],
+    sort: str,
+    op_detail: bool,
+    thread_sep: bool,
+    selection: options.Selection,
+    output: options.Output,
+    no_progress: bool,
+) -> None:
+    """Print where the time went: the tables of paddle.profiler, and kernels by range."""
+    check(output)
+    with Progress(not no_progress) as progress, loaded(paths, progress, details=False) as trace:
+        report = trace.summary(
+            views or None,
+            sorted_by=sort,
+            op_detail=op_detail,
+            thread_sep=thread_sep,
+            steps=selection.steps,
+            time=selection.time,
+            rank=selection.rank,
+            step_range=selection.step_range,
+            rules=selection.rules,
+        )
+    emit(report, output)

@@ -1,0 +1,79 @@
+"""``nvtrace trace``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nvtrace.cli import options, values
+from nvtrace.cli.output import STDOUT, check_free
+from nvtrace.cli.progress import Progress
+from nvtrace.cli.reading import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VIEWER = "https://ui.perfetto.dev"
+
+
+@click.command("trace")
+@options.paths_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="PATH",
+    help="Write there, gzipped where the name ends in .gz; - is standard output.",
+)
+@options.force_option
+@click.option(
+    "--layers",
+    type=values.names_of(options.LAYERS),
+    multiple=True,
+    callback=values.flatten,
+    metavar="NAME",
+    help=f"Only these; repeatable, or separated by commas: {', '.join(options.LAYERS)}.",
+)
+@click.option(
+    "--min-duration",
+    "minimum_ns",
+    type=values.duration,
+    default="0",
+    metavar="TIME",
+    help="Leave out what is shorter, as in 10us or 1.5ms; how many is said and stands in the file.",
+)
+@options.selection_options
+@options.progress_option
+def command(
+    paths: tuple[str, ...],
+    output: str,
+    force: bool,
+    layers: tuple[str, ...],
+    minimum_ns: int,
+    selection: options.Selection,
+    no_progress: bool,
+) -> None:
+    """Write the timeline for Perfetto and chrome://tracing: JSON that loses no slice."""
+    check_free(output, force)
+    with Progress(not no_progress) as progress, loaded(paths, progress) as trace:
+        progress(f"writing {output}")
+        counts = trace.export(
+            output,
+            layers=layers or options.LAYERS,
+            minimum_ns=minimum_ns,
+            steps=selection.steps,
+            time=selection.time,
+            rank=selection.rank,
+            step_range=selection.step_range,
+            rules=selection.rules,
+        )
+    say_written(output, counts)
+
+
+def say_written(path: str | Path, counts: Mapping[str, int]) -> None:
+    """Say on stderr what the timeline at ``path`` holds and where it opens."""
+    parts = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    size = "" if str(path) == STDOUT else f", {Path(path).stat().st_size / 1e6:,.1f} MB"
+    click.echo(f"wrote {path}: {parts}{size}; open it at {VIEWER}", err=True)
