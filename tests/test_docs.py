@@ -2,9 +2,10 @@
 
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
 from top to bottom, in a folder that holds the report of ``nvtrace demo`` as ``report.sqlite`` and
-``run.sqlite``; ``nvtrace`` is imported. What a console block shows below a command is compared with
-what the command prints; ``...`` stands for anything, on a line or for lines. A block that cannot
-run here says why in a comment above it: ``<!-- not run: needs a GPU -->``.
+``run.sqlite``, and for pages that use it a ``report.nsys-rep`` of sixteen steps; ``nvtrace`` is
+imported. What a console block shows below a command is compared with what the command prints;
+``...`` stands for anything, on a line or for lines. A block that cannot run here says why in a
+comment above it: ``<!-- not run: needs a GPU -->``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +32,13 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<why>\S.*) -->\n\s*)?```(?P<language>\w+)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+PROGRAM = """
+import nvtrace
+
+for number in range(16):
+    with nvtrace.step(number), nvtrace.phase("forward"), nvtrace.range("attention"):
+        pass
+"""
 
 
 class Block(NamedTuple):
@@ -75,15 +84,31 @@ def matches(shown: list[str], printed: str) -> bool:
     return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
+@pytest.fixture(scope="module")
+def recording(nsys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report that the real nsys recorded of PROGRAM."""
+    folder = tmp_path_factory.mktemp("recording")
+    (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    record = [nsys, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "report"]
+    subprocess.run([*record, sys.executable, "train.py"], cwd=folder, check=True, timeout=120)
+    return folder / "report.nsys-rep"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"])
     monkeypatch.setenv("COLUMNS", "200")
     write_report(tmp_path / "report.sqlite", truth=False)
     shutil.copy("report.sqlite", "run.sqlite")
+    text = page.read_text(encoding="utf-8")
+    if re.search(r"^\$ nvtrace .*\.nsys-rep", text, re.MULTILINE):
+        shutil.copy(request.getfixturevalue("recording"), tmp_path)
+        monkeypatch.setenv("NVTRACE_NSYS", str(request.getfixturevalue("nsys")))
     names: dict[str, object] = {"__name__": "page", "nvtrace": nvtrace}
-    for block in blocks(page.read_text(encoding="utf-8")):
+    for block in blocks(text):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         if block.language == "python" and not block.why:
             source = "\n" * block.line + block.body  # so that a traceback names the page's line
