@@ -14,7 +14,7 @@ demo: $(VENV)/.core ## print the eight tables of a sample report and write its t
 
 setup: $(VENV)/.dev ## install nvtrace for development into .venv
 
-test: lint ## check style and types, then run every test
+test: lint docs ## check style, types and documentation, then run every test
 	@NVTRACE_INSTALL_TOOLS=1 $(BIN)/pytest
 
 lint: $(VENV)/.dev ## check style and types
