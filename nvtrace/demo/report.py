@@ -150,7 +150,8 @@ class _Run:
         with _replacing(Path(f"{target}.truth.json")) as partial:
             partial.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         with _replacing(Path(f"{target}.truth.npz")) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **self.truth.arrays())
+            arrays: dict[str, Any] = self.truth.arrays()  # numpy's own signature is too narrow
+            np.savez_compressed(file, **arrays)
 
 
 @contextmanager

@@ -16,13 +16,12 @@ from nvtrace.demo.catalog import (
     D2D,
     D2H,
     H2D,
-    KERNEL_TABLE,
+    KERNEL_KEYS,
     KERNELS,
     MAIN,
     PHASES,
     PUSH_POP,
     START_END,
-    Kernel,
     Label,
 )
 
@@ -192,8 +191,8 @@ class Tape:
 
     def kernel(self, key: str, call: int, *, stream: int = COMPUTE, node: int = 0) -> None:
         """Put a kernel of the catalogue on a stream."""
-        item, kernel = _kernel(key)
-        self.work(KERNEL, item, call, stream, kernel.duration_ns).node = node
+        item = KERNEL_KEYS.index(key)
+        self.work(KERNEL, item, call, stream, KERNELS[key].duration_ns).node = node
 
     def launch(self, key: str, *, thread: int = MAIN, stream: int = COMPUTE) -> None:
         """Launch a kernel, through the driver where a compiler made it."""
@@ -203,11 +202,10 @@ class Tape:
             key, self.call(api, length_ns=4_200, thread=thread, driver=driver), stream=stream
         )
 
-    def copy(self, kind: int, size: int, *, thread: int = MAIN, stream: int = COMPUTE) -> int:
-        """Copy `size` bytes (kind as in CUPTI) and return the call."""
+    def copy(self, kind: int, size: int, *, thread: int = MAIN, stream: int = COMPUTE) -> None:
+        """Copy `size` bytes, `kind` as in CUPTI."""
         call = self.call("cudaMemcpyAsync_v3020", length_ns=5_600, thread=thread)
-        self.work(MEMCPY, kind, call, stream, _copy_ns(kind, size), size)
-        return call
+        self.work(MEMCPY, kind, call, stream, 1_100 + size * 1_000 // _BYTES_PER_US[kind], size)
 
     def memset(self, size: int) -> None:
         """Zero `size` bytes."""
@@ -219,7 +217,7 @@ class Tape:
         api = "cudaMalloc_v3020" if size > 0 else "cudaFree_v3020"
         self.allocations.append(Allocation(self.call(api, length_ns=38_000), address, size))
 
-    def synchronize(self, stream: int = COMPUTE) -> None:
+    def synchronize(self) -> None:
         """Wait until all device work of this script is done."""
         call = self.call("cudaStreamSynchronize_v3020", length_ns=2_500)
         self.sync_tick = self.calls[call].end_tick
@@ -228,12 +226,3 @@ class Tape:
         phases = [i for i in held if self.ranges[i].label.category in PHASES]
         threads = {self.ranges[i].thread for i in phases}
         return phases[-1] if len(threads) == 1 else NONE
-
-
-def _kernel(key: str) -> tuple[int, Kernel]:
-    kernel = KERNELS[key]
-    return KERNEL_TABLE.index(kernel), kernel
-
-
-def _copy_ns(kind: int, size: int) -> int:
-    return 1_100 + size * 1_000 // _BYTES_PER_US[kind]

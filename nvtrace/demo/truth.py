@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nvtrace.demo.catalog import KERNEL_TABLE, STREAMS, Label
+from nvtrace.demo.catalog import KERNEL_TABLE, Label
 from nvtrace.demo.events import process_id
 from nvtrace.demo.script import Ints, Played
 from nvtrace.demo.tape import GRAPH, KERNEL, MEMCPY, MEMSET, NONE
@@ -247,7 +247,6 @@ class Truth:
                     "device": r.rank,
                     "process": process_id(r.rank),
                     **r.device,
-                    "streams": list(STREAMS),
                     "peak_memory_bytes": r.peak_memory,
                 }
                 for r in self.ranks

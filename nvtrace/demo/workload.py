@@ -6,6 +6,7 @@ from nvtrace.demo.catalog import (
     AUTOGRAD,
     CATEGORIES,
     CATEGORY_ROW,
+    COMPUTE,
     COPY,
     D2D,
     D2H,
@@ -73,7 +74,7 @@ def step(layers: int, *, graph: bool, graph_trace: bool) -> Tape:
 
 
 def teardown(layers: int) -> Tape:
-    """Close what `setup` left open, save a checkpoint and free the memory."""
+    """Save a checkpoint and free the memory, after the training."""
     tape = Tape()
     with tape.range("checkpoint", "user"):
         for layer in range(layers):
@@ -184,7 +185,7 @@ def _optimization(tape: Tape, layers: int, *, graph: bool, graph_trace: bool) ->
         with tape.range("clip gradients", "user"):
             if graph_trace:
                 call = tape.call("cudaGraphLaunch_v10000", length_ns=9_000)
-                tape.work(GRAPH, 3, call, 7, _GRAPH_RUN_NS)
+                tape.work(GRAPH, 3, call, COMPUTE, _GRAPH_RUN_NS)
             else:
                 _operator(tape, "norm", "grad_norm", "reduce")
         with tape.range("adamw", "operator"):
