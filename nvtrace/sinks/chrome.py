@@ -1,0 +1,138 @@
+"""A timeline that Perfetto and chrome://tracing open without losing a slice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.errors import UsageError
+from nvtrace.model.explained import Explained
+from nvtrace.model.trace import TraceData
+from nvtrace.sinks.chrome_choice import LAYERS, choose
+from nvtrace.sinks.chrome_events import Events
+from nvtrace.sinks.chrome_layout import Shape, lay_out
+from nvtrace.sinks.chrome_output import opened
+from nvtrace.sinks.chrome_rows import render
+
+__all__ = ["LAYERS", "Written", "write"]
+_SLICES = (Shape.RANGE, Shape.MARK, Shape.CALL, Shape.KERNEL, Shape.OTHER_DEVICE)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a timeline file holds.
+
+    Attributes:
+        events: all events, those that name lanes included.
+        slices: slices as Perfetto counts them: ranges, calls, device rows, and marks.
+        flows: arrows from a call to a device row.
+        counters: counter values.
+        omitted: how many rows of the layers asked for, and arrows, were left out.
+        bytes: size of the file.
+    """
+
+    events: int
+    slices: int
+    flows: int
+    counters: int
+    omitted: int
+    bytes: int
+
+
+def write(
+    explained: Explained,
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    layers: Collection[str] | None = None,
+    window: tuple[int, int] | None = None,
+    minimum_ns: int = 0,
+    rows: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Written:
+    """Write a timeline in the Chrome trace format, whole or not at all.
+
+    Args:
+        explained: what to show.
+        path: a file, gzipped when it ends in ``.gz``; ``"-"`` is standard output. Or an open
+            binary file.
+        layers: which of ``LAYERS`` to show; None means all.
+        window: (start, end) in ns: show what touches it, whole.
+        minimum_ns: leave out what is shorter, except marks.
+        rows: which rows to show: masks for any of ``ranges``, ``calls`` and ``device``.
+        progress: called with a line of text while the file is written.
+
+    Raises:
+        UsageError: a layer is unknown.
+        OutputError: the file cannot be written; nothing is left under its name.
+    """
+    wanted = set(LAYERS if layers is None else layers)
+    if unknown := wanted - set(LAYERS):
+        known = ", ".join(LAYERS)
+        raise UsageError(f"unknown layer {', '.join(sorted(unknown))}; there are {known}")
+    chosen = choose(explained, wanted, window, minimum_ns, rows or {})
+    layout = lay_out(explained, chosen)
+    trace = explained.trace
+    zero = _zero(trace)
+    facts = {
+        "writer": "nvtrace",
+        "omitted_events": sum(chosen.omitted.values()),
+        "omitted_by_layer": {layer: n for layer, n in chosen.omitted.items() if n},
+        "window_ns": list(window) if window else None,
+        "minimum_ns": minimum_ns,
+        **_facts(trace, zero),
+    }
+    events = Events(explained, layout, chosen.arrow_end, zero)
+    with opened(path) as output:
+        output.write(_front(facts, layout.tracks.metadata))
+        done = 0
+        for count, piece in render(events.shapes(), layout.shape, layout.row):
+            output.write(piece)
+            done += count
+            if progress:
+                progress(f"timeline: {100 * done // len(layout.shape)} %")
+        output.write(b"\n]}\n")
+    shapes = np.bincount(layout.shape, minlength=len(Shape))
+    return Written(
+        events=len(layout.shape) + len(layout.tracks.metadata),
+        slices=int(sum(shapes[list(_SLICES)])),
+        flows=int(shapes[Shape.ARROW_END]),
+        counters=int(shapes[Shape.COUNTER]),
+        omitted=sum(chosen.omitted.values()),
+        bytes=output.bytes,
+    )
+
+
+def _zero(trace: TraceData) -> int:
+    """Return the time that the file counts from: viewers drop what is before 0."""
+    earliest = [table["start"] for table in (trace.ranges, trace.calls, trace.device)]
+    return min(0, *(int(times.min(initial=0)) for times in (*earliest, trace.samples["time"])))
+
+
+def _facts(trace: TraceData, zero: int) -> dict[str, Any]:
+    """Return what a reader should know of where the times come from."""
+    origin = trace.origin_unix_ns
+    return {
+        "time_zero_unix_ns": None if origin is None else origin + zero,
+        "sources": [
+            {"name": source.name, "product": source.product, "offset_ns": source.offset_ns}
+            for source in trace.sources
+        ],
+        "notes": [{"code": note.code, "message": note.message} for note in trace.notes],
+    }
+
+
+def _front(facts: dict[str, Any], metadata: list[dict[str, Any]]) -> bytes:
+    events = b",\n".join(map(_json, metadata))
+    front = b'{"displayTimeUnit":"ns","otherData":' + _json(facts) + b',\n"traceEvents":[\n'
+    return front + events
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
