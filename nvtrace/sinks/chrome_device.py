@@ -31,7 +31,7 @@ class DeviceEvents:
             When(node > 0, (b',"graph_node":', Number(node))),
         )
         self._back: tuple[Part, ...] = (
-            self._attribution(),
+            *self._attribution(),
             b'},"ph":"X"',
             *placed(layout.tracks, layout.device_lane, device["start"] - zero),
             *lasting(device["start"], device["end"]),
@@ -84,7 +84,7 @@ class DeviceEvents:
             kind = DeviceKind(device["kind"][row])
             copy_kind = COPY_KINDS.get(int(device["copy_kind"][row]))
             args = {
-                "name": full if full != name else None,
+                "full_name": full if full != name else None,
                 "copy_kind": copy_kind if kind == DeviceKind.MEMCPY else None,
             }
             given = members(args)
@@ -105,22 +105,24 @@ class DeviceEvents:
         table[:] = [fragment(row) for row in range(streams.rows)]
         return Text(table, self._device["stream"])
 
-    def _attribution(self) -> Text:
+    def _attribution(self) -> tuple[Text, ...]:
         explained = self._explained
         paths = RangePaths(explained)
+        codes = np.append(paths.code, np.int32(-1))  # the last, -1, is read where there is no range
 
-        def path(ranges: I32) -> I32:
-            codes = np.append(paths.code, np.int32(-1))  # read by -1, no range
-            return codes[ranges]
+        def how(row: int) -> bytes:
+            name = Attribution(explained.device_how[row]).name.lower()
+            return b',"attribution":"' + name.encode() + b'"'
 
-        owner, capture = path(explained.device_range), path(explained.device_capture)
+        def path(key: bytes, path: I32) -> Text:
+            start = b',"' + key + b'":"'
+            return text_by(
+                [path],
+                lambda row: start + paths.text(int(path[row])) + b'"' if path[row] >= 0 else b"",
+            )
 
-        def fragment(row: int) -> bytes:
-            args = {
-                "attribution": Attribution(explained.device_how[row]).name.lower(),
-                "range": paths.text(int(owner[row])),
-                "captured_in": paths.text(int(capture[row])),
-            }
-            return b"," + members(args)
-
-        return text_by([owner, explained.device_how, capture], fragment)
+        return (
+            text_by([explained.device_how], how),
+            path(b"range", codes[explained.device_range]),
+            path(b"captured_in", codes[explained.device_capture]),
+        )

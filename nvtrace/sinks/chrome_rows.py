@@ -39,7 +39,7 @@ _FRACTIONS = _words(".%03d", 1000)
 
 @dataclass(frozen=True)
 class Number:
-    """A column of integers, none negative: row ``i`` has ``values[index[i]]``, or ``values[i]``."""
+    """A column of integers from 0: row ``i`` has ``values[index[i]]``, or ``values[i]``."""
 
     values: Array
     index: Array | None = None
@@ -51,7 +51,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Thousandths:
-    """A column of integers, none negative, written as decimals of three digits: 1234 as 1.234."""
+    """A column of integers from 0, written as decimals of three digits: 1234 as 1.234."""
 
     values: Array
 
@@ -87,7 +87,8 @@ class Rows:
         self._columns: list[Text | list[Part]] = []
         for part in parts:
             if isinstance(part, Text):
-                self._columns.append(part)
+                if any(part.table):
+                    self._columns.append(part)
             elif self._columns and isinstance(self._columns[-1], list):
                 self._columns[-1].append(part)
             else:
@@ -122,18 +123,18 @@ def render(
         shape: which shape each row of the output has, of shape (n,).
         row: which row of that shape it is, of shape (n,).
     """
-    used = [shapes[index] for index in np.unique(shape)]
-    width = max((rows.width for rows in used), default=0)
-    longest = max((rows.longest for rows in used), default=1)
+    used = [(index, shapes[index]) for index in np.unique(shape).tolist()]
+    longest = max((rows.longest for _, rows in used), default=1)
     step = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // longest))
     for start in range(0, len(shape), step):
         part = slice(start, start + step)
+        chosen = [(rows, np.flatnonzero(shape[part] == index)) for index, rows in used]
+        width = max(rows.width for rows, places in chosen if len(places))
         out = np.full((len(shape[part]), width), b"", dtype=object)
-        for index, rows in enumerate(shapes):
-            chosen = np.flatnonzero(shape[part] == index)
-            if len(chosen):
-                for column, pieces in enumerate(rows.columns(row[part][chosen])):
-                    out[chosen, column] = pieces
+        for rows, places in chosen:
+            if len(places):
+                for column, pieces in enumerate(rows.columns(row[part][places])):
+                    out[places, column] = pieces
         yield len(out), b"".join(out.ravel().tolist())
 
 
@@ -163,7 +164,12 @@ def text_by(columns: Sequence[Array], encode: Callable[[int], bytes]) -> Text:
 
 
 def _narrow(values: Array) -> Array:
-    """Return the values unsigned, in 32 bits where they fit: those divide three times as fast."""
+    """Return the values unsigned, in 32 bits where they fit: those divide three times as fast.
+
+    Negative ones, which stand for none and end up blank, are taken for 0.
+    """
+    if values.dtype.kind == "i":
+        values = np.maximum(values, 0)
     return values.astype(np.uint32 if int(values.max(initial=0)) < 2**32 else np.uint64)
 
 
@@ -193,10 +199,12 @@ def _block(parts: Sequence[Part], rows: Array) -> npt.NDArray[np.object_]:
         if isinstance(part, bytes):
             template.extend(part)
         elif isinstance(part, When):
-            start = len(template)
-            for inner in part.parts:
-                add(inner)
-            blanks.append((start, len(template), np.flatnonzero(~part.present[rows])))
+            absent = np.flatnonzero(~part.present[rows])
+            if len(absent) < len(rows):
+                start = len(template)
+                for inner in part.parts:
+                    add(inner)
+                blanks.append((start, len(template), absent))
         elif not isinstance(part, Text):
             for word in part.words(rows):
                 words.append((len(template), word))
