@@ -1,1 +1,85 @@
-"""nvtrace: where each training step's time went, on the CPU and on the GPU."""
+"""nvtrace: where each training step's time went, on the CPU and on the GPU.
+
+Mark code with ``range``, ``step`` and ``phase``; run it under Nsight Systems; ``load`` the report.
+Names are imported when first used, so that ``import nvtrace`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nvtrace.errors import (
+        CorruptReport,
+        MissingDependency,
+        NotAReport,
+        NvtraceError,
+        OutputError,
+        SourceError,
+        ToolNotFound,
+        UsageError,
+    )
+    from nvtrace.loading import load
+    from nvtrace.phases import RecordEvent, phase, step
+    from nvtrace.ranges import disable, enable, enabled, mark, range
+    from nvtrace.report import Report
+    from nvtrace.trace import Trace
+
+__all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks for a name)
+    "CorruptReport",
+    "disable",
+    "enable",
+    "enabled",
+    "load",
+    "mark",
+    "MissingDependency",
+    "NotAReport",
+    "NvtraceError",
+    "OutputError",
+    "phase",
+    "range",
+    "RecordEvent",
+    "Report",
+    "SourceError",
+    "step",
+    "ToolNotFound",
+    "Trace",
+    "UsageError",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    **dict.fromkeys(
+        (
+            "CorruptReport",
+            "MissingDependency",
+            "NotAReport",
+            "NvtraceError",
+            "OutputError",
+            "SourceError",
+            "ToolNotFound",
+            "UsageError",
+        ),
+        "nvtrace.errors",
+    ),
+    "load": "nvtrace.loading",
+    **dict.fromkeys(("RecordEvent", "phase", "step"), "nvtrace.phases"),
+    **dict.fromkeys(("disable", "enable", "enabled", "mark", "range"), "nvtrace.ranges"),
+    "Report": "nvtrace.report",
+    "Trace": "nvtrace.trace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'nvtrace' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -67,7 +67,8 @@ def explain(
     _, elsewhere = phases.at(calls["process"], calls["thread"], calls["start"])
     around = _taken(range_phase, call_range)
     call_phase = np.where(around >= 0, around, elsewhere).astype(np.int32)
-    call_step = _taken(step_of, _any(*steps.at(calls["process"], calls["thread"], calls["start"])))
+    step_row = _any(*steps.at(calls["process"], calls["thread"], calls["start"]))
+    call_step = _taken(step_of, step_row)
     device_call = launching_calls(calls, device)
     target, how = attributed(call_range, call_phase)
     return Explained(
@@ -87,6 +88,7 @@ def explain(
         range_phase=range_phase,
         call_range=call_range,
         call_phase=call_phase,
+        call_step_row=step_row.astype(np.int32),
         call_step=call_step,
         device_call=device_call,
         device_range=_taken(target, device_call),

@@ -34,6 +34,8 @@ class Explained:
         call_range: row of the owning range (innermost on the calling thread), -1 none.
         call_phase: row of the phase around the call's owner, or, where the thread has none open, of
             the one phase open in the process; -1.
+        call_step_row: row of the step open on the calling thread at the call, or, where that has
+            none, of the one open in the process; -1.
         call_step: step number, -1 outside steps.
         device_call: row of the launching call, -1 unknown.
         device_range: row of the range the launching call's work belongs to: its owner, or the
@@ -58,6 +60,7 @@ class Explained:
     range_phase: I32
     call_range: I32
     call_phase: I32
+    call_step_row: I32
     call_step: I32
     device_call: I32
     device_range: I32

@@ -1,0 +1,178 @@
+"""Which part of a trace a report is about: steps, a time window, a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.intervals import clipped, merged
+from nvtrace.errors import UsageError
+from nvtrace.model.explained import Explained
+from nvtrace.model.schema import RangeStyle
+from nvtrace.model.table import Table
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Bounds = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows that a report counts, and the window it measures against.
+
+    Attributes:
+        ranges: mask over ranges.
+        calls: mask over calls.
+        device: mask over device rows.
+        steps: mask over ``Explained.step_rows``.
+        window: disjoint intervals in ascending order, ns: the steps where there are any, else the
+            time from the first event to the last.
+        narrowed: whether the user asked for a part.
+    """
+
+    ranges: Mask
+    calls: Mask
+    device: Mask
+    steps: Mask
+    window: tuple[I64, I64]
+    narrowed: bool
+
+    @property
+    def window_ns(self) -> int:
+        """The length of the window."""
+        return int((self.window[1] - self.window[0]).sum())
+
+
+def select(
+    explained: Explained,
+    *,
+    steps: Bounds | None = None,
+    time: Bounds | None = None,
+    rank: int | None = None,
+) -> Selection:
+    """Return the part of a trace that the arguments name.
+
+    Args:
+        explained: the trace.
+        steps: first step and the one after the last; None leaves a side open. Ranges and calls
+            that start in a step belong to it, GPU work to the step that launched it.
+        time: from and until, ns since the trace's zero; rows that start there.
+        rank: only this rank's processes.
+
+    Raises:
+        UsageError: nothing can be there: no such step, a window outside the capture, no such rank.
+    """
+    trace = explained.trace
+    ranges = np.ones(trace.ranges.rows, np.bool_)
+    calls = np.ones(trace.calls.rows, np.bool_)
+    device = np.ones(trace.device.rows, np.bool_)
+    chosen = np.ones(len(explained.step_rows), np.bool_)
+    process = trace.threads["process"]
+    if rank is not None:
+        processes = _processes_of(explained, rank)
+        ranges &= processes[process[trace.ranges["thread"]]]
+        calls &= processes[trace.calls["process"]]
+        device &= processes[trace.device["process"]]
+        chosen &= processes[process[trace.ranges["thread"][explained.step_rows]]]
+    if steps is not None:
+        chosen &= _steps_between(explained, chosen, steps)
+        wanted = explained.step_numbers[chosen]
+        ranges &= np.isin(explained.range_step, wanted)
+        calls &= np.isin(explained.call_step, wanted)
+        device &= np.isin(explained.device_step, wanted) | _unlaunched_within(
+            explained, _intervals(trace.ranges, explained.step_rows[chosen])
+        )
+    if time is not None:
+        first, last = _checked_time(explained, time)
+        ranges &= _starts_between(trace.ranges, first, last)
+        calls &= _starts_between(trace.calls, first, last)
+        device &= _starts_between(trace.device, first, last)
+    return Selection(
+        ranges=ranges,
+        calls=calls,
+        device=device,
+        steps=chosen,
+        window=_window(explained, chosen, time),
+        narrowed=any(argument is not None for argument in (steps, time, rank)),
+    )
+
+
+def _processes_of(explained: Explained, rank: int) -> Mask:
+    processes = explained.trace.processes
+    found = np.array([process.rank == rank for process in processes], np.bool_)
+    if not found.any():
+        known = sorted({process.rank for process in processes if process.rank is not None})
+        have = f"there are ranks {', '.join(map(str, known))}" if known else "no rank is known"
+        raise UsageError(
+            f"no process of rank {rank}: {have}; ranks come from file names like run.rank0.sqlite"
+        )
+    return found
+
+
+def _steps_between(explained: Explained, among: Mask, steps: Bounds) -> Mask:
+    numbers = explained.step_numbers
+    if not among.any():
+        raise UsageError(
+            "no step ranges found, so no steps can be chosen; mark them with nvtrace.step() or "
+            "name them with --step-range NAME"
+        )
+    first, stop = steps
+    found: Mask = among.copy()
+    if first is not None:
+        found &= numbers >= first
+    if stop is not None:
+        found &= numbers < stop
+    if not found.any():
+        low, high = int(numbers[among].min()), int(numbers[among].max())
+        raise UsageError(f"no step in {_written(steps)}: the trace has steps {low}:{high + 1}")
+    return found
+
+
+def _unlaunched_within(explained: Explained, window: tuple[I64, I64]) -> Mask:
+    """Return device rows whose launch was not recorded and that start inside the window."""
+    start = explained.trace.device["start"]
+    place = np.searchsorted(window[0], start, side="right") - 1
+    inside = (place >= 0) & (start < window[1][place]) if len(window[0]) else start < start
+    return inside & (explained.device_call < 0)
+
+
+def _checked_time(explained: Explained, time: Bounds) -> tuple[int, int]:
+    begin, end = explained.trace.span
+    first = begin if time[0] is None else time[0]
+    last = end + 1 if time[1] is None else time[1]
+    if first >= last or last <= begin or first > end:
+        raise UsageError(
+            f"no event in {_written(time)} ns: the trace runs from {begin} to {end} ns"
+        )
+    return first, last
+
+
+def _starts_between(table: Table, first: int, last: int) -> Mask:
+    inside: Mask = (table["start"] >= first) & (table["start"] < last)
+    return inside
+
+
+def _intervals(ranges: Table, rows: npt.NDArray[np.int32]) -> tuple[I64, I64]:
+    timed = rows[ranges["style"][rows] != RangeStyle.MARK]
+    return merged(ranges["start"][timed], ranges["end"][timed])
+
+
+def _window(explained: Explained, steps: Mask, time: Bounds | None) -> tuple[I64, I64]:
+    begin, end = explained.trace.span
+    whole = np.array([begin]), np.array([max(end, begin)])
+    window = (
+        _intervals(explained.trace.ranges, explained.step_rows[steps]) if steps.any() else whole
+    )
+    if time is None:
+        return window
+    first, last = _checked_time(explained, time)
+    narrow = np.array([max(first, begin)]), np.array([min(last, end)])
+    inside = clipped(window[0], window[1], narrow)
+    # a stretch of time with no step in it is still what the user asked about
+    return inside if len(inside[0]) else narrow
+
+
+def _written(bounds: Bounds) -> str:
+    return ":".join("" if bound is None else str(bound) for bound in bounds)

@@ -1,0 +1,245 @@
+"""Model view: the phases of the steps, CPU and GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.intervals import clipped, merged, sum_by
+from nvtrace.analysis.measures import Figures, Measures
+from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
+from nvtrace.analysis.summaries.overview import STEP_NAME
+from nvtrace.model.schema import PHASES, RangeKind, RangeStyle
+from nvtrace.report import Column, ReportTable, Unit
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """Instances of phases: a phase within one of its own kind is a part of that one.
+
+    Attributes:
+        kind: RangeKind of each instance.
+        cpu: ns of each instance, phases of other kinds inside it taken out.
+        gpu: ns of GPU work of each instance, inferred work included.
+        inferred: how much of ``gpu`` was inferred from other threads.
+        outside: instances left out since they start outside the steps: count and ns.
+    """
+
+    kind: npt.NDArray[np.uint8]
+    cpu: I64
+    gpu: I64
+    inferred: I64
+    outside: tuple[int, int]
+
+
+def model_view(measures: Measures) -> ReportTable:
+    """Return the steps, their phases, and what is in no phase."""
+    has_steps = bool(measures.selection.steps.any())
+    phases = _phases(measures, within_steps=has_steps)
+    rows: list[tuple[str, Figures, Figures, int]] = []
+    if has_steps:
+        steps = _step_figures(measures)
+        rows.append((STEP_NAME, *steps, 0))
+    for kind in PHASES:
+        chosen = np.flatnonzero(phases.kind == kind)
+        if len(chosen):
+            zeros = np.zeros(len(chosen), np.int8)
+            rows.append(
+                (
+                    kind.name.capitalize(),
+                    Figures.of(zeros, phases.cpu[chosen], 1),
+                    Figures.of(zeros, phases.gpu[chosen], 1),
+                    int(phases.inferred[chosen].sum()),
+                )
+            )
+    if not rows:
+        return ReportTable("model", "Model Summary", _columns(measures, [], 0), empty=_NO_PHASES)
+    if has_steps:
+        gpu_left = max(int(rows[0][2].total[0]) - int(phases.gpu.sum()), 0)
+        rows.append(("Others", _total(_others_ns(measures)), _total(gpu_left), 0))
+    return ReportTable(
+        "model",
+        "Model Summary",
+        _columns(measures, rows, measures.selection.window_ns),
+        indent=np.array([0, *[1] * (len(rows) - 1)] if has_steps else [0] * len(rows), np.int64),
+        notes=_notes(measures, phases, has_steps),
+    )
+
+
+_NO_PHASES = (
+    "no steps and no phases found: mark them with nvtrace.step() and nvtrace.phase(), use an "
+    "adapter, or name your own ranges with --step-range NAME and --rule NAME=forward"
+)
+
+
+def _columns(
+    measures: Measures, rows: list[tuple[str, Figures, Figures, int]], window_ns: int
+) -> tuple[Column, ...]:
+    names = [row[0] for row in rows]
+    others = np.array([name == "Others" for name in names], np.bool_)
+    cpu, gpu = _stacked([row[1] for row in rows]), _stacked([row[2] for row in rows])
+    with_steps = bool(rows) and names[0] == STEP_NAME
+    cpu_base = int(cpu.total[0]) if with_steps else window_ns
+    gpu_base = int(gpu.total[0]) if with_steps else int(measures.device_time.sum())
+    recorded = measures.trace.recorded.device
+    inferred = np.array([row[3] for row in rows], np.int64)
+    cpu_columns = figures(
+        "cpu", cpu, share(cpu.total, cpu_base), everywhere(True, len(rows)), spread_valid=~others
+    )
+    gpu_columns = figures(
+        "gpu",
+        gpu,
+        share(gpu.total, gpu_base),
+        everywhere(recorded, len(rows)),
+        spread_valid=~others,
+    )
+    return (
+        text("name", "Name", names),
+        count("calls", "Calls", cpu.calls, ~others),
+        *cpu_columns,
+        *gpu_columns,
+        Column(
+            "inferred_gpu_ns",
+            "GPU inferred",
+            Unit.NS,
+            inferred,
+            everywhere(recorded, len(rows)) & ~others,
+            shown=False,
+        ),
+    )
+
+
+def _stacked(parts: list[Figures]) -> Figures:
+    empty = [np.empty(0, np.int64)]
+    return Figures(
+        np.concatenate([part.calls for part in parts] or empty),
+        np.concatenate([part.total for part in parts] or empty),
+        np.concatenate([part.maximum for part in parts] or empty),
+        np.concatenate([part.minimum for part in parts] or empty),
+    )
+
+
+def _total(value: int) -> Figures:
+    one = np.array([value], np.int64)
+    return Figures(np.zeros(1, np.int64), one, one, one)
+
+
+def _step_figures(measures: Measures) -> tuple[Figures, Figures]:
+    """Return the figures of the steps: their times, and the GPU work launched in them."""
+    explained = measures.explained
+    steps = explained.step_rows[measures.selection.steps]
+    zeros = np.zeros(len(steps), np.int8)
+    gpu = np.zeros(len(steps), np.int64)
+    place = np.full(measures.trace.ranges.rows, -1, np.int64)
+    place[steps] = np.arange(len(steps))
+    rows = np.flatnonzero(measures.launching & (explained.call_step_row >= 0))
+    owner = place[explained.call_step_row[rows]]
+    gpu = sum_by(owner[owner >= 0], measures.call_gpu[rows[owner >= 0]], len(steps))
+    return Figures.of(zeros, measures.range_time[steps], 1), Figures.of(zeros, gpu, 1)
+
+
+def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
+    explained, ranges = measures.explained, measures.trace.ranges
+    chosen = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
+    chosen &= ranges["style"] != RangeStyle.MARK
+    rows = np.flatnonzero(chosen)
+    parent = explained.range_parent[rows]
+    above = np.where(parent >= 0, explained.range_phase[np.maximum(parent, 0)], -1)
+    exclusive = measures.range_time.copy()
+    inner = above >= 0
+    exclusive -= sum_by(above[inner], measures.range_time[rows[inner]], ranges.rows)
+    merged_into = _instances(explained.range_kind, rows, above, ranges.rows)
+    gpu = _phase_gpu(measures)
+    instances, codes = np.unique(merged_into, return_inverse=True)
+    count_ = len(instances)
+    cpu_of = sum_by(codes, np.maximum(exclusive[rows], 0), count_)
+    counted = np.ones(count_, np.bool_)
+    if within_steps:
+        counted = explained.range_step[instances] >= 0
+    return _Phases(
+        kind=explained.range_kind[instances[counted]],
+        cpu=cpu_of[counted],
+        gpu=sum_by(codes, gpu[rows], count_)[counted],
+        inferred=sum_by(codes, measures.inferred[rows], count_)[counted],
+        outside=(int((~counted).sum()), int(cpu_of[~counted].sum())),
+    )
+
+
+def _instances(kinds: npt.NDArray[np.uint8], rows: I64, above: I64, count_: int) -> I64:
+    """Return for each phase the outermost phase it belongs to: up while the kind stays the same."""
+    into = np.arange(count_)
+    same = (above >= 0) & (kinds[np.maximum(above, 0)] == kinds[rows])
+    into[rows[same]] = above[same]
+    while True:
+        further = into[into]
+        if (further == into).all():
+            return into[rows]
+        into = further
+
+
+def _phase_gpu(measures: Measures) -> I64:
+    """Return GPU time of each phase, phases inside it excluded, inferred work included, ns.
+
+    GPU work that the steps do not count is left out where there are steps.
+    """
+    phase = measures.explained.call_phase
+    rows = np.flatnonzero(measures.launching & (phase >= 0))
+    if measures.selection.steps.any():
+        rows = rows[measures.explained.call_step_row[rows] >= 0]
+    return sum_by(phase[rows], measures.call_gpu[rows], measures.trace.ranges.rows)
+
+
+def _others_ns(measures: Measures) -> int:
+    """Return the time of the steps less the union of their phases, process by process."""
+    explained, ranges = measures.explained, measures.trace.ranges
+    process = measures.trace.threads["process"][ranges["thread"]]
+    steps = explained.step_rows[measures.selection.steps]
+    phases = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
+    phases &= ranges["style"] != RangeStyle.MARK
+    left = 0
+    for one in np.unique(process[steps]).tolist():
+        here = steps[process[steps] == one]
+        window = merged(ranges["start"][here], ranges["end"][here])
+        rows = np.flatnonzero(phases & (process == one))
+        pieces = clipped(ranges["start"][rows], ranges["end"][rows], window)
+        left += int((window[1] - window[0]).sum() - (pieces[1] - pieces[0]).sum())
+    return left
+
+
+def _notes(measures: Measures, phases: _Phases, has_steps: bool) -> tuple[str, ...]:
+    found = []
+    if has_steps:
+        found.append(
+            "Times are sums over steps, processes and threads; ratios are of ProfileStep. Others "
+            "is the steps less the union of their phases."
+        )
+    else:
+        found.append(
+            "No steps found. CPU ratios are of the window, GPU ratios of all GPU time; sums over "
+            "threads and processes can exceed the window."
+        )
+    found.append(
+        "GPU time is all device work launched in a phase, summed also where it overlaps; a phase "
+        "inside another counts for itself alone."
+    )
+    if inferred := int(phases.inferred.sum()):
+        found.append(
+            f"{inferred / 1e6:,.2f} ms of GPU time was launched by threads without a range while "
+            "one thread had a phase open (as autograd does), and is counted in that phase."
+        )
+    if phases.outside[0]:
+        found.append(
+            f"{phases.outside[0]:,} phases ({phases.outside[1] / 1e6:,.2f} ms) start outside the "
+            "steps and are not counted."
+        )
+    guessed = measures.explained.range_guessed & measures.selection.ranges
+    kinds = set(np.unique(measures.explained.range_kind[guessed]).tolist())
+    if kinds:
+        names = ", ".join(RangeKind(kind).name.lower() for kind in sorted(kinds))
+        found.append(f"Recognised by name alone: {names}.")
+    return tuple(found)

@@ -1,0 +1,304 @@
+"""Operator view: the frameworks' operators, with their inner phases and kernels on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.attribution import nearest_of
+from nvtrace.analysis.intervals import sum_by
+from nvtrace.analysis.measures import Figures, Measures
+from nvtrace.analysis.summaries.columns import (
+    count,
+    everywhere,
+    figures,
+    grouped,
+    share,
+    sort_order,
+    text,
+    time,
+)
+from nvtrace.model.schema import Attribution, RangeKind, RangeStyle
+from nvtrace.report import Column, ReportTable, Unit
+
+I64 = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+_MERGED = "All threads merged"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one level of the view.
+
+    Attributes:
+        group: the operator each row belongs to, a row of level 0.
+        inner: the inner phase each row belongs to, -1 none.
+        thread: row of threads, -1 merged.
+        name: row of strings.
+        cpu: figures, None where the level has no CPU side.
+        gpu: figures.
+        cpu_self: ns.
+        gpu_self: ns.
+    """
+
+    group: I64
+    inner: I64
+    thread: I64
+    name: I64
+    cpu: Figures | None
+    gpu: Figures
+    cpu_self: I64
+    gpu_self: I64
+
+
+def operator_view(
+    measures: Measures, *, op_detail: bool = False, thread_sep: bool = False, sorted_by: str
+) -> ReportTable:
+    """Return one row an operator name; with details also inner phases and kernels, indented.
+
+    Args:
+        measures: the trace.
+        op_detail: add inner phases, and the kernels of each.
+        thread_sep: one row a thread and name instead of a name.
+        sorted_by: one of SORT_KEYS, at every level.
+    """
+    operators = measures.operators
+    ranges = measures.trace.ranges
+    thread = ranges["thread"][operators.rows] if thread_sep else np.full(len(operators.rows), -1)
+    keys, codes = grouped(thread, measures.explained.range_name[operators.rows])
+    levels = [_operators(measures, keys, codes)]
+    if op_detail and len(keys):
+        group_of = np.full(ranges.rows, -1, np.int64)
+        group_of[operators.rows] = codes
+        inner_rows, inner_of = _inner(measures, group_of, keys)
+        levels += [inner_rows, _kernels(measures, group_of, inner_of, keys)]
+    return _table(measures, levels, sorted_by, thread_sep)
+
+
+def _operators(measures: Measures, keys: I64, codes: Codes) -> _Rows:
+    operators, groups = measures.operators, len(keys)
+    rows = operators.rows
+    once = measures.outermost(rows, codes)
+    gpu_time, _, _ = measures.contained
+    return _Rows(
+        group=np.arange(groups),
+        inner=np.full(groups, -1),
+        thread=keys[:, 0],
+        name=keys[:, 1],
+        cpu=Figures.once(codes, measures.range_time[rows], once, groups),
+        gpu=Figures.once(codes, gpu_time[rows], once, groups),
+        cpu_self=sum_by(codes, operators.self_time, groups),
+        gpu_self=sum_by(codes, _nearest_gpu(measures)[rows], groups),
+    )
+
+
+def _nearest_gpu(measures: Measures) -> I64:
+    """Return GPU time whose nearest operator is each range, ns."""
+    explained = measures.explained
+    owned = np.flatnonzero(explained.device_how == Attribution.THREAD)
+    operator = measures.operators.nearest[explained.device_range[owned]]
+    found = operator >= 0
+    return sum_by(operator[found], measures.device_time[owned[found]], measures.trace.ranges.rows)
+
+
+def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I64]:
+    """Return the inner phases of operators, and for each range the inner row it lies in, -1."""
+    explained, ranges = measures.explained, measures.trace.ranges
+    nearest = measures.operators.nearest
+    inner = measures.selection.ranges & (explained.range_kind == RangeKind.OPERATOR_INNER)
+    inner &= (nearest >= 0) & (ranges["style"] == RangeStyle.PUSH_POP)
+    rows = np.flatnonzero(inner)
+    group = group_of[nearest[rows]]
+    keys, codes = grouped(group, explained.range_name[rows])
+    groups = len(keys)
+    once = measures.outermost(rows, codes)
+    gpu_time, _, _ = measures.contained
+    inner_of = np.full(ranges.rows, -1, np.int64)
+    inner_of[rows] = codes
+    level = _Rows(
+        group=keys[:, 0],
+        inner=np.arange(groups),
+        thread=operators[keys[:, 0], 0],
+        name=keys[:, 1],
+        cpu=Figures.once(codes, measures.range_time[rows], once, groups),
+        gpu=Figures.once(codes, gpu_time[rows], once, groups),
+        cpu_self=sum_by(codes, explained.range_self[rows], groups),
+        gpu_self=sum_by(codes, measures.owned_gpu[rows], groups),
+    )
+    innermost = nearest_of(inner, explained.range_parent)
+    known = innermost >= 0
+    # an inner phase around a further operator is not the inner phase of that operator's kernels
+    known[known] = nearest[innermost[known]] == nearest[known]
+    return level, np.where(known, inner_of[np.maximum(innermost, 0)], -1)
+
+
+def _kernels(measures: Measures, group_of: I64, inner_of: I64, operators: I64) -> _Rows:
+    """Return the kernels, copies and sets by operator and inner phase."""
+    explained, device = measures.explained, measures.trace.device
+    rows = np.flatnonzero(measures.selection.device & (explained.device_how == Attribution.THREAD))
+    operator = measures.operators.nearest[explained.device_range[rows]]
+    rows, operator = rows[operator >= 0], operator[operator >= 0]
+    keys, codes = grouped(
+        group_of[operator], inner_of[explained.device_range[rows]], device["name"][rows]
+    )
+    gpu = Figures.of(codes, measures.device_time[rows], len(keys))
+    return _Rows(
+        group=keys[:, 0],
+        inner=keys[:, 1],
+        thread=operators[keys[:, 0], 0],
+        name=keys[:, 2],
+        cpu=None,
+        gpu=gpu,
+        cpu_self=np.zeros(len(keys), np.int64),
+        gpu_self=gpu.total,
+    )
+
+
+def _table(
+    measures: Measures, levels: list[_Rows], sorted_by: str, thread_sep: bool
+) -> ReportTable:
+    top = levels[0]
+    cpu_whole, gpu_whole = int(top.cpu_self.sum()), int(top.gpu_self.sum())
+    recorded = measures.trace.recorded.device
+    parts = [_level(measures, top, 0, cpu_whole, gpu_whole, recorded)]
+    for depth, level in enumerate(levels[1:], 1):
+        above_cpu, above_gpu = _above(levels, level, depth)
+        shown_depth = np.where(level.inner >= 0, depth, 1)
+        parts.append(_level(measures, level, shown_depth, above_cpu, above_gpu, recorded))
+    columns = _joined(parts)
+    order = _tree_order(levels, parts, sorted_by)
+    columns = tuple(_ordered(column, order) for column in columns)
+    depths = next(column for column in columns if column.key == "depth").values
+    threads = next(column for column in columns if column.key == "thread").values
+    sections = np.array([f"Thread: {thread or _MERGED}" for thread in threads], object)
+    return ReportTable(
+        "operator",
+        "Operator Summary",
+        columns,
+        indent=depths,
+        sections=sections if len(sections) else None,
+        notes=(
+            "Totals hold the operators inside, recursion once; Self is without them. GPU is the "
+            "work launched inside on the same thread, kernels, copies and sets.",
+            "Ratios are of the sum of Self over all operators, of an inner row of the row above.",
+        ),
+        empty=_why_empty(measures),
+    )
+
+
+def _why_empty(measures: Measures) -> str:
+    if not measures.trace.recorded.ranges:
+        return "NVTX ranges were not recorded: trace them with nsys profile -t cuda,nvtx"
+    return (
+        "no operator ranges found: use an adapter, torch.autograd.profiler.emit_nvtx(), or name "
+        "your own with --rule NAME=operator"
+    )
+
+
+def _above(levels: list[_Rows], level: _Rows, depth: int) -> tuple[I64, I64]:
+    """Return CPU and GPU totals of the row above each row."""
+    top = levels[0]
+    assert top.cpu is not None
+    cpu, gpu = top.cpu.total[level.group], top.gpu.total[level.group]
+    if depth == 2 and len(levels[1].name):
+        inner = levels[1]
+        assert inner.cpu is not None
+        within = level.inner >= 0
+        place = np.maximum(level.inner, 0)
+        cpu = np.where(within, inner.cpu.total[place], cpu)
+        gpu = np.where(within, inner.gpu.total[place], gpu)
+    return cpu, gpu
+
+
+def _level(
+    measures: Measures,
+    level: _Rows,
+    depth: int | I64,
+    cpu_whole: int | I64,
+    gpu_whole: int | I64,
+    recorded: bool,
+) -> tuple[Column, ...]:
+    trace, rows = measures.trace, len(level.name)
+    has_cpu = everywhere(level.cpu is not None, rows)
+    cpu = level.cpu or Figures(*(np.zeros(rows, np.int64) for _ in range(4)))
+    calls = level.gpu.calls if level.cpu is None else level.cpu.calls
+    has_gpu = everywhere(recorded, rows)
+    threads = [_thread_label(measures, row) for row in level.thread.tolist()]
+    return (
+        text("thread", "Thread", threads, shown=False),
+        text("name", "Name", trace.strings.take(level.name)),
+        Column(
+            "depth", "Depth", Unit.COUNT, np.broadcast_to(depth, rows).astype(np.int64), shown=False
+        ),
+        count("calls", "Calls", calls),
+        *figures("cpu", cpu, share(cpu.total, cpu_whole), has_cpu),
+        time("cpu_self_ns", "CPU Self", level.cpu_self, has_cpu),
+        *figures("gpu", level.gpu, share(level.gpu.total, gpu_whole), has_gpu),
+        time("gpu_self_ns", "GPU Self", level.gpu_self, has_gpu),
+    )
+
+
+def _thread_label(measures: Measures, row: int) -> str | None:
+    if row < 0:
+        return None
+    threads, trace = measures.trace.threads, measures.trace
+    process = trace.processes[int(threads["process"][row])]
+    name = trace.strings[threads["name"][row]] if threads["name"][row] >= 0 else ""
+    label = f"{int(threads['tid'][row])} {name}".strip()
+    return f"{label} (pid {process.pid})" if len(trace.processes) > 1 else label
+
+
+def _joined(parts: list[tuple[Column, ...]]) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            same[0].key,
+            same[0].title,
+            same[0].unit,
+            np.concatenate([column.values for column in same]),
+            np.concatenate([column.recorded() for column in same]),
+            group=same[0].group,
+            shown=same[0].shown,
+        )
+        for same in zip(*parts, strict=True)
+    )
+
+
+def _ordered(column: Column, order: I64) -> Column:
+    valid = None if column.valid is None else column.valid[order]
+    return Column(
+        column.key,
+        column.title,
+        column.unit,
+        column.values[order],
+        None if column.unit is Unit.TEXT else valid,
+        group=column.group,
+        shown=column.shown,
+    )
+
+
+def _tree_order(levels: list[_Rows], parts: list[tuple[Column, ...]], sorted_by: str) -> I64:
+    """Return rows so that each operator is followed by its inner phases, each by its kernels."""
+    ranks = []
+    for part in parts:
+        rank = np.empty(len(part[0].values), np.int64)
+        rank[sort_order(part, sorted_by)] = np.arange(len(rank))
+        ranks.append(rank)
+    top = levels[0]
+    keys: list[tuple[I64, I64, I64, I64]] = [
+        (top.thread, ranks[0], ranks[0] * 0 - 1, ranks[0] * 0 - 1)
+    ]
+    if len(levels) > 1:
+        inner, kernels = levels[1], levels[2]
+        own = ranks[1]
+        keys.append((inner.thread, ranks[0][inner.group], own, own * 0 - 1))
+        # kernels outside any inner phase come last, as the anchor prints them
+        last = len(inner.name)
+        within = np.where(
+            kernels.inner >= 0, own[np.maximum(kernels.inner, 0)] if last else 0, last
+        )
+        keys.append((kernels.thread, ranks[0][kernels.group], within, ranks[2]))
+    columns = [np.concatenate(column) for column in zip(*keys, strict=True)]
+    return np.lexsort(columns[::-1])

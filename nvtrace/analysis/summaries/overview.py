@@ -1,0 +1,128 @@
+"""Overview: for each type of event, how long any of that type was going on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.communication import communication_kernels
+from nvtrace.analysis.intervals import clipped
+from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.summaries.columns import count, percent, share, text, time
+from nvtrace.model.schema import DeviceKind, RangeKind, RangeStyle
+from nvtrace.report import ReportTable
+
+I64 = npt.NDArray[np.int64]
+
+_KIND_NAMES = {
+    RangeKind.USER: "UserDefined",
+    RangeKind.DATALOADER: "Dataloader",
+    RangeKind.FORWARD: "Forward",
+    RangeKind.BACKWARD: "Backward",
+    RangeKind.OPTIMIZATION: "Optimization",
+    RangeKind.COMMUNICATION: "Communication",
+    RangeKind.OPERATOR: "Operator",
+    RangeKind.OPERATOR_INNER: "OperatorInner",
+    RangeKind.MODULE: "Module",
+}
+_DEVICE_NAMES = {
+    DeviceKind.KERNEL: "Kernel",
+    DeviceKind.MEMCPY: "Memcpy",
+    DeviceKind.MEMSET: "Memset",
+    DeviceKind.GRAPH: "Graph",
+}
+STEP_NAME = "ProfileStep"
+WINDOW_NAME = "Window"
+
+
+@dataclass(frozen=True)
+class _Row:
+    side: str
+    name: str
+    calls: int | None
+    time_ns: int | None
+
+
+def overview_view(measures: Measures) -> ReportTable:
+    """Return one row a type of event: how many, the union of their times, its share."""
+    window_ns = measures.selection.window_ns
+    cpu = sorted(_host_rows(measures), key=lambda row: -(row.time_ns or 0))
+    steps = int(measures.selection.steps.sum())
+    first = _Row("cpu", STEP_NAME, steps, window_ns) if steps else None
+    rows = [first or _Row("cpu", WINDOW_NAME, None, window_ns), *cpu, *_device_rows(measures)]
+    calls = np.array([row.calls or 0 for row in rows], np.int64)
+    times = np.array([row.time_ns or 0 for row in rows], np.int64)
+    recorded = np.array([row.time_ns is not None for row in rows], np.bool_)
+    sections = np.empty(len(rows), object)
+    for place, row in enumerate(rows):
+        sections[place] = "" if row.side == "cpu" else ("", "Calls", "GPU Time", "Ratio (%)")
+    return ReportTable(
+        "overview",
+        "Overview Summary",
+        (
+            text("side", "Side", [row.side for row in rows], shown=False),
+            text("event_type", "Event Type", [row.name for row in rows]),
+            count("calls", "Calls", calls, np.array([row.calls is not None for row in rows])),
+            time("time_ns", "CPU Time", times, recorded),
+            percent("ratio", "Ratio (%)", share(times, window_ns), recorded),
+        ),
+        indent=np.array([0, *[1] * (len(rows) - 1)], np.int64),
+        sections=sections,
+        notes=(
+            "Times are unions over threads, processes, streams and devices, cut to the window: "
+            "overlapping events of one type count once.",
+            "Ratios are of the window; types contain one another, so they do not add to 100.",
+        ),
+    )
+
+
+def _host_rows(measures: Measures) -> list[_Row]:
+    ranges, calls = measures.trace.ranges, measures.trace.calls
+    kinds = measures.explained.range_kind
+    timed = measures.selection.ranges & (ranges["style"] != RangeStyle.MARK)
+    rows = []
+    if measures.trace.recorded.calls:
+        chosen = np.flatnonzero(measures.selection.calls)
+        rows.append(
+            _union_row("cpu", "CudaRuntime", calls["start"][chosen], calls["end"][chosen], measures)
+        )
+    for kind, name in _KIND_NAMES.items():
+        chosen = np.flatnonzero(timed & (kinds == kind))
+        if len(chosen):
+            start, end = ranges["start"][chosen], ranges["end"][chosen]
+            rows.append(_union_row("cpu", name, start, end, measures))
+    return rows
+
+
+def _device_rows(measures: Measures) -> list[_Row]:
+    device, recorded = measures.trace.device, measures.trace.recorded
+    known = {
+        DeviceKind.KERNEL: recorded.kernels,
+        DeviceKind.MEMCPY: recorded.memcpy,
+        DeviceKind.MEMSET: recorded.memset,
+        DeviceKind.GRAPH: recorded.graphs,
+    }
+    rows = []
+    for kind, name in _DEVICE_NAMES.items():
+        chosen = np.flatnonzero(measures.selection.device & (device["kind"] == kind))
+        start, end = device["start"][chosen], device["end"][chosen]
+        if known[kind]:
+            rows.append(_union_row("gpu", name, start, end, measures))
+        elif kind is not DeviceKind.GRAPH:
+            rows.append(_Row("gpu", name, None, None))
+    if recorded.kernels:
+        chosen = np.flatnonzero(measures.selection.device & communication_kernels(measures))
+        start, end = device["start"][chosen], device["end"][chosen]
+        rows.append(_union_row("gpu", "Communication", start, end, measures))
+    return rows
+
+
+def _union_row(side: str, name: str, start: I64, end: I64, measures: Measures) -> _Row:
+    window = measures.selection.window
+    pieces = clipped(start, end, window)
+    first = np.searchsorted(window[1], start, side="left")
+    inside = first < len(window[0])
+    inside[inside] = window[0][first[inside]] <= end[inside]
+    return _Row(side, name, int(inside.sum()), int((pieces[1] - pieces[0]).sum()))

@@ -1,0 +1,98 @@
+"""Finds the reports that a user's paths mean and reads them into one Trace."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nvtrace.errors import NotAReport, SourceError
+from nvtrace.model.merging import merge
+from nvtrace.model.trace import TraceData
+from nvtrace.sources import nsys_cli, nsys_sqlite
+from nvtrace.trace import Trace
+
+Progress = Callable[[str], None]
+PathLike = str | os.PathLike[str]
+
+_EXPORTED = (".sqlite", ".sqlite3", ".db")
+
+
+def load(
+    path: PathLike | Sequence[PathLike],
+    *,
+    details: bool = True,
+    progress: Progress | None = None,
+) -> Trace:
+    """Return the trace in one report or several.
+
+    Args:
+        path: a SQLite export of Nsight Systems, or a ``.nsys-rep`` or ``.qdrep`` report (exported
+            by nsys, which must be installed); a folder or a glob of them; or several of all these.
+            Several files become one trace, on one clock where they say when they began.
+        details: also read what only timelines show, such as launch shapes of kernels.
+        progress: called with a line of text while long work goes on.
+
+    Raises:
+        SourceError: a path is nothing that can be read; the message says what it is.
+        ToolNotFound: a report needs nsys, and there is none or none new enough.
+    """
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not given:
+        raise NotAReport("no file given; name a report")
+    files: list[Path] = []
+    for one in given:
+        files += [file for file in _files(one) if file not in files]
+    if len(files) == 1:
+        return Trace.of(_read(files[0], details, progress))
+    traces = []
+    for number, file in enumerate(files, 1):
+        if progress:
+            progress(f"{file.name} ({number} of {len(files)})")
+        traces.append(_read(file, details, progress))
+    return Trace.of(merge(traces))
+
+
+def _files(path: PathLike) -> list[Path]:
+    """Return the reports that a path means, in the order of their names."""
+    text = os.fspath(path)
+    file = Path(text)
+    if file.is_dir():
+        found = _without_exported(sorted(p for p in file.iterdir() if _is_report(p)))
+        if not found:
+            raise NotAReport(f"{text}: a folder with no .sqlite, .nsys-rep or .qdrep file in it")
+        return found
+    if not file.exists() and glob.has_magic(text):
+        matches = sorted(Path(match) for match in glob.glob(text, recursive=True))
+        found = [p for p in matches if p.is_file()]
+        if not found:
+            raise NotAReport(f"{text}: no file matches")
+        return found
+    if not file.exists():
+        raise NotAReport(f"{text}: no such file")
+    return [file]
+
+
+def _is_report(path: Path) -> bool:
+    return path.is_file() and path.suffix in (*_EXPORTED, *nsys_cli.REPORT_SUFFIXES)
+
+
+def _without_exported(files: list[Path]) -> list[Path]:
+    """Leave out reports whose export lies beside them: both hold the same events."""
+    exported = {file.with_suffix("") for file in files if file.suffix in _EXPORTED}
+    return [
+        file for file in files if file.suffix in _EXPORTED or file.with_suffix("") not in exported
+    ]
+
+
+def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:
+    try:
+        if path.suffix in (*nsys_cli.REPORT_SUFFIXES, nsys_cli.STREAM_SUFFIX):
+            database = nsys_cli.export(path, progress=progress)
+        else:
+            database = path
+        return nsys_sqlite.read(database, name=path.name, details=details, progress=progress)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SourceError(f"{path}: cannot be read: {reason}") from error
