@@ -134,14 +134,30 @@ def check(report: Path) -> list[str]:
     said = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))
     true, views = truth_of(report), said["views"]
     pairs = {
-        "totals": (said["totals"], true["totals"]),
+        "totals": ({key: said["totals"][key] for key in true["totals"]}, true["totals"]),
         "kernels": (
             {row["name"]: (row["calls"], row["gpu_total_ns"]) for row in views["kernel"]},
             {row["name"]: (row["calls"], row["total_ns"]) for row in true["kernels"]},
         ),
+        "copies": (
+            sorted((row["calls"], row["bytes"], row["gpu_total_ns"]) for row in views["memory"]),
+            sorted((row["calls"], row["bytes"], row["total_ns"]) for row in true["memory"]),
+        ),
         "busy time of the devices": (
             sorted(row["busy_ns"] for row in views["device"] if row["busy_ns"] is not None),
             sorted(row["busy_in_steps_ns"] for row in true["devices"]),
+        ),
+        "user-defined ranges": (
+            {
+                (row["name"], row["domain"], row["process"], *figures(row, "cpu_"))
+                for row in views["user_defined"]
+                if "domain" in row and row["domain"] is not None
+            },
+            {
+                (row["name"], row["domain"], str(row["process"]), *figures(row))
+                for row in true["ranges"]
+                if row["category"] in ("user", "module", "")
+            },
         ),
     }
     return [
@@ -149,6 +165,10 @@ def check(report: Path) -> list[str]:
         for name, (found, expected) in pairs.items()
         if found != expected
     ]
+
+
+def figures(row: dict[str, Any], prefix: str = "") -> tuple[int, ...]:
+    return tuple(row[k] for k in ("calls", f"{prefix}total_ns", "gpu_total_ns", "kernels"))
 
 
 if __name__ == "__main__":

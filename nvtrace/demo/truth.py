@@ -108,8 +108,9 @@ class RankTruth:
         np.add.at(self.unfinished, label[script.never_closed], 1)
         inside = np.zeros(label.size, np.int64)
         np.add.at(inside, script.inside_range, duration[script.inside_work])
-        busy = np.unique(script.inside_range)
-        self.gpu.add(label[busy], inside[busy])
+        # What the set-up leaves open is counted when it is over, by `add_around`.
+        counted = (script.close_tick != NONE) | (inside > 0)
+        self.gpu.add(label[counted], inside[counted])
         pairs = script.kind[script.inside_work] == KERNEL
         keys, works = label[script.inside_range[pairs]], script.inside_work[pairs]
         np.add.at(self.kernels, keys, 1)
@@ -219,15 +220,12 @@ class Truth:
         """Return all figures, times in integer ns, in a form that JSON can hold."""
         totals = {key: sum(r.totals[key] for r in self.ranks) for key in self.ranks[0].totals}
         found = totals["attributed_gpu_ns"] + totals["inferred_gpu_ns"]
-        first = min(step["start_ns"] for step in self.steps)
-        last = max(step["end_ns"] for step in self.steps)
         return {
             "totals": {
                 **totals,
                 "unattributed_gpu_ns": totals["gpu_ns"] - found,
-                "steps": len({step["step"] for step in self.steps}),
-                "window_ns": last - first,
             },
+            "window": self._window(),
             "kernels": [
                 {"name": k.full_name, "short_name": k.short_name, **self.kernels.row(i)}
                 for i, k in enumerate(KERNEL_TABLE)
@@ -252,6 +250,18 @@ class Truth:
                 for r in self.ranks
             ],
             "steps": self.steps,
+        }
+
+    def _window(self) -> dict[str, int]:
+        """Figures of the steps as a whole, in the ways in which one may count them."""
+        numbers = {step["step"] for step in self.steps}
+        first = np.array([step["start_ns"] for step in self.steps])
+        last = np.array([step["end_ns"] for step in self.steps])
+        return {
+            "steps": len(numbers),
+            "steps_of_all_processes": len(self.steps),
+            "first_to_last_ns": int(last.max() - first.min()),
+            "union_ns": _union(first, last),
         }
 
     def _memory(self) -> list[dict[str, Any]]:

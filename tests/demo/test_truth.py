@@ -121,9 +121,10 @@ def test_totals_of_ranges(report, works):
         r.rowid: ((r.thread >> 24) & 0xFFFFFF, r.name, r.domain, r.category, r.style)
         for r in ranges
     }
-    cpu, gpu = defaultdict(list), defaultdict(lambda: defaultdict(int))
+    cpu, gpu = defaultdict(list), defaultdict(dict)
     kernels, kernel_ns, own, inferred = (defaultdict(int) for _ in range(4))
     for r in ranges:
+        gpu[key_of[r.rowid]][r.rowid] = 0
         if r.end != float("inf"):
             cpu[key_of[r.rowid]].append(r.end - r.start)
     for w in works:
@@ -147,9 +148,9 @@ def test_totals_of_ranges(report, works):
             assert (row["total_ns"], row["min_ns"], row["max_ns"]) == (
                 *(sum(times), min(times), max(times)),
             )
-        assert (row["gpu_total_ns"] or 0) == sum(busy), key
-        if busy:
-            assert (row["gpu_min_ns"], row["gpu_max_ns"]) == (min(busy), max(busy))
+        assert (row["gpu_total_ns"], row["gpu_min_ns"], row["gpu_max_ns"]) == (
+            *(sum(busy), min(busy), max(busy)),
+        ), key
         assert row["kernels"] == kernels[key]
         assert row["kernel_ns"] == kernel_ns[key]
         assert row["own_gpu_ns"] == own[key]
@@ -210,7 +211,12 @@ def covered(intervals) -> int:
 def test_devices(report):
     rows, steps = report.rows, report.truth["steps"]
     window = min(s["start_ns"] for s in steps), max(s["end_ns"] for s in steps)
-    assert report.truth["totals"]["window_ns"] == window[1] - window[0]
+    assert report.truth["window"] == {
+        "steps": max(s["step"] for s in steps) + 1,
+        "steps_of_all_processes": len(steps),
+        "first_to_last_ns": window[1] - window[0],
+        "union_ns": covered([(s["start_ns"], s["end_ns"]) for s in steps]),
+    }
     for device in report.truth["devices"]:
         intervals = defaultdict(list)
         for kind, table in TABLES.items():
