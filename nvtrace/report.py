@@ -90,6 +90,7 @@ class ReportTable:
             an empty one prints nothing. None for one run.
         notes: lines printed under the table: what it counts, what its percentages are of.
         empty: said in place of the table when it has no rows: why, and what to do.
+        whole: rows make sense together only: ``head`` keeps them all.
     """
 
     key: str
@@ -99,6 +100,7 @@ class ReportTable:
     sections: npt.NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
     empty: str = "no rows"
+    whole: bool = False
 
     def __post_init__(self) -> None:
         lengths = {len(column.values) for column in self.columns}
@@ -138,6 +140,8 @@ class ReportTable:
 
     def head(self, n: int) -> ReportTable:
         """Return the table with its first ``n`` rows."""
+        if self.whole:
+            return self
         return replace(
             self,
             columns=tuple(column.head(n) for column in self.columns),

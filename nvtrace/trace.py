@@ -12,6 +12,7 @@ from nvtrace.analysis import inventory, reporting
 from nvtrace.analysis.classification import Rule, parse_rule
 from nvtrace.analysis.explanation import explain
 from nvtrace.analysis.selection import Bounds, select
+from nvtrace.analysis.utilization import with_utilization
 from nvtrace.model.explained import Explained
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Report
@@ -170,7 +171,7 @@ class Trace(TraceData):
         explained = self.explain(step_range=step_range, rules=rules)
         chosen = select(explained, steps=steps, time=time, rank=rank)
         return chrome.write(
-            explained,
+            with_utilization(explained),
             path,
             layers=layers,
             minimum_ns=minimum_ns,

@@ -186,7 +186,10 @@ def classify(
         )
     if not len(pairs):
         return Classified(kinds, guesses, base, base.copy())
-    return Classified(kinds[codes], guesses[codes], base, attributes[name_codes])
+    kind, split_off = kinds[codes], attributes[name_codes]
+    # emit_nvtx marks operators alone with attributes: a custom autograd.Function, for instance
+    kind[(split_off >= 0) & (kind == RangeKind.USER)] = RangeKind.OPERATOR
+    return Classified(kind, guesses[codes], base, split_off)
 
 
 def _kind(

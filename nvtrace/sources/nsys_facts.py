@@ -71,7 +71,7 @@ _COSTS = {
 
 _ERROR = 3
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s,;:'\"]+")
-_DIAGNOSTICS_SHOWN = 8
+_DIAGNOSTICS_SHOWN = 5
 
 
 def is_export(reader: SqliteReader) -> bool:

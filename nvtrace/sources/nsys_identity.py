@@ -66,10 +66,11 @@ class Identities:
             for row in first.tolist()
         ]
         for key in keys:
-            self._device(key[0], key[1])
+            self.device(key[0], key[1])
         return _handed_out(self._streams, keys)[codes]
 
-    def _device(self, process: int, ordinal: int) -> int:
+    def device(self, process: int, ordinal: int) -> int:
+        """Return the device row of a process's CUDA ordinal."""
         row = self._devices.get((process, ordinal))
         if row is None:
             key = list(self._processes)[process]

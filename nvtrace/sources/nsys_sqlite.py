@@ -16,7 +16,7 @@ from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
-from nvtrace.sources import nsys_facts
+from nvtrace.sources import nsys_facts, nsys_samples
 from nvtrace.sources.nsys_events import OPEN, Columns, EventReader
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
@@ -82,6 +82,7 @@ class _Import:
         ]
         device = _concatenated([part for part in parts if part], schema.DEVICE)
         nodes = self._events.graph_nodes()
+        sampled, counters = nsys_samples.samples(self._reader, self._identities)
         untimed = self._without_time(device)
         shift, end = self._bounds(ranges, calls, device, untimed)
         self._close(ranges, end)
@@ -100,6 +101,7 @@ class _Import:
             device=_table(schema.DEVICE, device, shift, order),
             kernel_details=_details(detail, order, kernels),
             graph_nodes=_table(schema.GRAPH_NODES, nodes, shift),
+            samples=_samples(sampled, shift),
             streams=self._identities.stream_table(),
             threads=threads,
             strings=self._strings,
@@ -107,6 +109,7 @@ class _Import:
             categories=tuple(self._events.categories),
             processes=self._identities.process_table(self._name, rank_of(self._name)),
             devices=self._identities.device_table(),
+            counters=tuple(counters),
             sources=(Source(self._name, product, schema_version),),
             notes=tuple(self._notes),
             recorded=nsys_facts.recorded(self._reader),
@@ -216,6 +219,14 @@ def _table(
         for name, values in columns.items()
     }
     return Table(spec, {name: values[rows] for name, values in shifted.items()})
+
+
+def _samples(columns: Columns, shift: int) -> Table:
+    if not columns:
+        return Table.empty(schema.SAMPLES)
+    order = stable_order(columns["time"])
+    taken = {name: values[order] for name, values in columns.items()}
+    return Table(schema.SAMPLES, taken | {"time": taken["time"] - shift})
 
 
 def _details(columns: Columns, order: I64, kernels: int) -> Table:

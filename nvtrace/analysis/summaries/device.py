@@ -41,6 +41,7 @@ def device_view(measures: Measures) -> ReportTable:
         ),
         notes=_NOTES,
         empty=no_device_activity(measures),
+        whole=True,
     )
 
 

@@ -74,4 +74,5 @@ def _table(
         indent=np.array([row[3] for row in rows], np.int64),
         notes=notes,
         empty=empty,
+        whole=True,
     )

@@ -68,6 +68,7 @@ def model_view(measures: Measures) -> ReportTable:
         _columns(measures, rows, measures.selection.window_ns),
         indent=np.array([0, *[1] * (len(rows) - 1)] if has_steps else [0] * len(rows), np.int64),
         notes=_notes(measures, phases, has_steps),
+        whole=True,
     )
 
 

@@ -75,6 +75,7 @@ def overview_view(measures: Measures) -> ReportTable:
             "overlapping events of one type count once.",
             "Ratios are of the window; types contain one another, so they do not add to 100.",
         ),
+        whole=True,
     )
 
 
