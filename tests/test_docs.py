@@ -1,9 +1,10 @@
 """What the README and the documentation show is true.
 
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
-from top to bottom, in a folder that holds the report of ``nvtrace demo`` as ``report.sqlite`` and
-``run.sqlite``, and for pages that use it a ``report.nsys-rep`` of sixteen steps; ``nvtrace`` is
-imported. What a console block shows below a command is compared with what the command prints;
+from top to bottom, with ``nvtrace`` imported, in a folder that holds the report of ``nvtrace demo``
+as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite`` and ``rank1.sqlite`` and, for the pages that
+name such files, a recording of sixteen steps as ``report.nsys-rep`` and ``report.rankN.nsys-rep``,
+N from 0 to 3. What a console block shows below a command is compared with what the command prints;
 ``...`` stands for anything, on a line or for lines. A block that cannot run here says why in a
 comment above it: ``<!-- not run: needs a GPU -->``.
 """
@@ -101,12 +102,15 @@ def test_page_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"])
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_report(tmp_path / "report.sqlite", truth=False)
-    shutil.copy("report.sqlite", "run.sqlite")
+    for name in ("run", "rank0", "rank1"):
+        shutil.copy("report.sqlite", f"{name}.sqlite")
     text = page.read_text(encoding="utf-8")
     if re.search(r"^\$ nvtrace .*\.nsys-rep", text, re.MULTILINE):
-        shutil.copy(request.getfixturevalue("recording"), tmp_path)
         monkeypatch.setenv("NVTRACE_NSYS", str(request.getfixturevalue("nsys")))
+        for name in ("", ".rank0", ".rank1", ".rank2", ".rank3"):
+            shutil.copy(request.getfixturevalue("recording"), f"report{name}.nsys-rep")
     names: dict[str, object] = {"__name__": "page", "nvtrace": nvtrace}
     for block in blocks(text):
         where = f"{page.relative_to(ROOT)}:{block.line}"
