@@ -1,5 +1,8 @@
 """``python -m nvtrace``."""
 
+from __future__ import annotations
+
 from nvtrace.cli import run
 
-run()
+if __name__ == "__main__":
+    run()

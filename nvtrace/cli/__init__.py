@@ -6,10 +6,12 @@ Nothing heavy is imported before a verb needs it, so that ``nvtrace --help`` ans
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any, TextIO
 
 import click
 
@@ -19,6 +21,10 @@ VERBS = ("summary", "trace", "ranges", "info", "doctor", "demo")
 ENV_DEBUG = "NVTRACE_DEBUG"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+class ClosedPipe(Exception):
+    """The reader of standard output went away. click would end the program on BrokenPipeError."""
 
 
 class Verbs(click.Group):
@@ -34,6 +40,13 @@ class Verbs(click.Group):
             return None
         command: click.Command = importlib.import_module(f"nvtrace.cli.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ClosedPipe from error
 
 
 @click.group(
@@ -57,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = cli.main(argv, prog_name="nvtrace", standalone_mode=False, color=color)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
-    except BrokenPipeError:
+    except (BrokenPipeError, ClosedPipe):
         _drop_output()
         return BROKEN_PIPE
     except (KeyboardInterrupt, click.Abort):
@@ -73,9 +86,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The console script ``nvtrace``."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stdout is None:  # the shell closed it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open to the end)
+    else:
+        sys.stdout = _lossless(sys.stdout)
     sys.exit(main())
+
+
+def _lossless(stream: TextIO) -> TextIO:
+    """Return a standard output that takes any text, and loses none without an error.
+
+    With PYTHONUNBUFFERED set, Python's own drops in silence what a full disk did not take.
+    """
+    buffer: Any = stream.buffer
+    if isinstance(buffer, io.RawIOBase):
+        buffer = io.BufferedWriter(buffer)
+    return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace")
 
 
 def _drop_output() -> None:

@@ -15,7 +15,7 @@ from nvtrace.errors import OutputError
 FOLDER = "demo-output"
 REPORT = "synthetic-report.sqlite"
 TIMELINE = "synthetic-timeline.json.gz"
-ROWS = 8
+ROWS = 16
 
 HEAD = """\
 The tables below are those of a SYNTHETIC report: made by nvtrace, recorded nowhere.
@@ -54,11 +54,10 @@ def command(folder: str, no_progress: bool) -> None:
         progress("making a report")
         report = write_report(target / REPORT, truth=False)
         trace = nvtrace.load(report, progress=progress)
-        tables = trace.summary(options.VIEWS[:8])
-        progress("writing the timeline")
-        counts = trace.export(target / TIMELINE)
+        tables = trace.summary()
+        written = trace.export(target / TIMELINE, progress=progress)
     click.echo(HEAD)
     click.echo(sinks.render(tables, top=ROWS, width=terminal_width()), nl=False)
     click.echo(f"wrote {report}", err=True)
-    say_written(target / TIMELINE, counts)
+    say_written(target / TIMELINE, written)
     click.echo(NEXT, err=True)

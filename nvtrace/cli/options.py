@@ -11,7 +11,7 @@ import click
 
 from nvtrace.cli import values
 
-VIEWS = (
+STANDARD_VIEWS = (
     "device",
     "overview",
     "model",
@@ -20,8 +20,9 @@ VIEWS = (
     "kernel",
     "memory",
     "user_defined",
-    "kernels_by_range",
 )
+EXTRA_VIEW = "kernels_by_range"
+VIEWS = (*STANDARD_VIEWS, EXTRA_VIEW)
 SORTS = (
     *(f"{side}_{figure}" for side in ("gpu", "cpu") for figure in ("total", "avg", "max", "min")),
     "calls",
@@ -104,12 +105,16 @@ selection_options = _grouped(
             help="Only this time since the first event, as in 1.5s:2s or 200ms: "
             "(s, ms, us, ns; a plain number is ns).",
         ),
-        click.option("--rank", type=click.IntRange(min=0), help="Only the process of this rank."),
+        click.option(
+            "--rank",
+            type=click.IntRange(min=0),
+            help="Only this rank, which the names of the files tell, as in run.rank3.sqlite.",
+        ),
         click.option(
             "--step-range",
             multiple=True,
             metavar="NAME",
-            help="Take the ranges of this name for the steps. Repeatable.",
+            help="Take the ranges of this name for the steps, * and ? as in a shell. Repeatable.",
         ),
         click.option(
             "--rule",

@@ -19,7 +19,8 @@ from nvtrace.cli.reading import loaded
     multiple=True,
     callback=values.flatten,
     metavar="NAME",
-    help=f"Only these tables; repeatable, or separated by commas: {', '.join(options.VIEWS)}.",
+    help="Only these tables; repeatable, or separated by commas: "
+    f"{', '.join(options.STANDARD_VIEWS)}; and {options.EXTRA_VIEW}, printed only when named.",
 )
 @options.sort_option
 @click.option("--op-detail", is_flag=True, help="Show the inner phases of operators.")
@@ -37,7 +38,7 @@ def command(
     output: options.Output,
     no_progress: bool,
 ) -> None:
-    """Print where the time went: the tables of paddle.profiler, and kernels by range."""
+    """Print where the time went: the eight tables of paddle.profiler."""
     check(output)
     with Progress(not no_progress) as progress, loaded(paths, progress, details=False) as trace:
         report = trace.summary(

@@ -13,8 +13,9 @@ from nvtrace.cli.progress import Progress
 from nvtrace.cli.reading import loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from nvtrace.sinks.chrome import Written
 
+MANY_EVENTS = 2_000_000  # some 0.3 GB of JSON, from where on viewers are known to give up
 VIEWER = "https://ui.perfetto.dev"
 
 
@@ -58,8 +59,7 @@ def command(
     """Write the timeline for Perfetto and chrome://tracing: JSON that loses no slice."""
     check_free(output, force)
     with Progress(not no_progress) as progress, loaded(paths, progress) as trace:
-        progress(f"writing {output}")
-        counts = trace.export(
+        written = trace.export(
             output,
             layers=layers or options.LAYERS,
             minimum_ns=minimum_ns,
@@ -68,12 +68,19 @@ def command(
             rank=selection.rank,
             step_range=selection.step_range,
             rules=selection.rules,
+            progress=progress,
         )
-    say_written(output, counts)
+    say_written(output, written)
 
 
-def say_written(path: str | Path, counts: Mapping[str, int]) -> None:
-    """Say on stderr what the timeline at ``path`` holds and where it opens."""
-    parts = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    size = "" if str(path) == STDOUT else f", {Path(path).stat().st_size / 1e6:,.1f} MB"
-    click.echo(f"wrote {path}: {parts}{size}; open it at {VIEWER}", err=True)
+def say_written(path: str | Path, written: Written) -> None:
+    """Say on stderr what the timeline at ``path`` holds, and where it opens."""
+    where = "to standard output" if path == STDOUT else path
+    held = f"{written.slices:,} slices, {written.flows:,} arrows, {written.bytes / 1e6:,.1f} MB"
+    left_out = f" ({written.omitted:,} events left out)" if written.omitted else ""
+    click.echo(f"wrote {where}: {held}{left_out}; open it at {VIEWER}", err=True)
+    if written.events > MANY_EVENTS:
+        advice = "choose --steps, --time, --layers or --min-duration"
+        click.echo(
+            f"{written.events:,} events may be more than a browser can open: {advice}", err=True
+        )

@@ -126,9 +126,16 @@ def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_closed_pipe_is_quiet(made: Path) -> None:
-    command = [sys.executable, "-m", "nvtrace", "ranges", made]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"])
+
+
+@UNBUFFERED
+def test_closed_pipe_is_quiet(made: Path, unbuffered: str) -> None:
+    # More than a pipe holds.
+    command = [sys.executable, "-m", "nvtrace", "ranges", made, "--format", "json"]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=env, **pipes) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
@@ -138,14 +145,41 @@ def test_closed_pipe_is_quiet(made: Path) -> None:
     assert process.returncode == 141
 
 
-def test_full_standard_output(made: Path) -> None:
+@UNBUFFERED
+@pytest.mark.parametrize("arguments", [["summary"], ["trace", "-o", "-"]])
+def test_full_standard_output(made: Path, unbuffered: str, arguments: list[str]) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
-    command = [sys.executable, "-m", "nvtrace", "summary", made]
+    command = [sys.executable, "-m", "nvtrace", *arguments, str(made)]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
-    assert done.stderr == "nvtrace: error: No space left on device\n"
+    assert done.stderr.startswith("nvtrace: error: ")
+    assert "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@UNBUFFERED
+def test_short_writes_are_not_lost(made: Path, tmp_path: Path, unbuffered: str) -> None:
+    # A limit on the size of files takes the first part of a write, like a disk that gets full.
+    code = (
+        "import resource; from nvtrace.cli import run\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "run()"
+    )
+    command = [sys.executable, "-c", code, "ranges", str(made), "--format", "json"]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "nvtrace: error: File too large\n"
+
+
+def test_closed_standard_output(made: Path) -> None:
+    command = f"{sys.executable} -m nvtrace info {made} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_output_survives_a_narrow_encoding(made: Path) -> None:

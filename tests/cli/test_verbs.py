@@ -15,19 +15,27 @@ from typing import Any
 
 import pytest
 
-from nvtrace.cli.options import VIEWS
+from nvtrace.cli.options import LAYERS, SORTS, STANDARD_VIEWS, VIEWS
+from nvtrace.demo import write_report
 
 Run = Callable[..., Any]
-EIGHT = VIEWS[:8]
 
 
-def test_summary_json_holds_every_view(run: Run, made: Path) -> None:
+def test_summary_json_holds_the_standard_views(run: Run, made: Path) -> None:
     result = run("summary", made, "--format", "json")
     assert result.status == 0
     assert result.stderr == ""
     report = json.loads(result.stdout)
     assert report["schema"] == 1
-    assert set(EIGHT) <= set(report["views"]) <= set(VIEWS)
+    assert tuple(report["views"]) == STANDARD_VIEWS
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_and_sort_key_is_known(run: Run, made: Path, view: str) -> None:
+    for sort in SORTS:
+        result = run("summary", made, "--view", view, "--sort", sort, "--format", "json")
+        assert result.status == 0
+        assert list(json.loads(result.stdout)["views"]) == [view]
 
 
 def test_summary_of_chosen_views(run: Run, made: Path) -> None:
@@ -68,34 +76,46 @@ def test_unit(run: Run, made: Path) -> None:
 
 
 def test_steps(run: Run, made: Path) -> None:
-    totals = json.loads(run("summary", made, "--format", "json").stdout)["totals"]
-    one = json.loads(run("summary", made, "--steps", "1:2", "--format", "json").stdout)["totals"]
-    assert totals["steps"] >= 2
-    assert one["steps"] == 1
-    assert 0 < one["gpu_ns"] < totals["gpu_ns"]
+    every = json.loads(run("summary", made, "--format", "json").stdout)["totals"]
+    one = json.loads(run("summary", made, "--steps", "1", "--format", "json").stdout)["totals"]
+    assert every["steps"] > 2
+    assert one["steps"] == 2  # step 1 of each of the two processes
+    assert 0 < one["gpu_ns"] < every["gpu_ns"]
 
 
-def test_rank(run: Run, made: Path) -> None:
-    both = json.loads(run("summary", made, "--format", "json").stdout)["totals"]["gpu_ns"]
-    each = [
-        json.loads(run("summary", made, "--rank", rank, "--format", "json").stdout)["totals"][
-            "gpu_ns"
-        ]
-        for rank in (0, 1)
-    ]
-    assert sum(each) == both
+def test_rank(run: Run, folder: Path) -> None:
+    for rank in (0, 1):
+        path = folder / f"run.rank{rank}.sqlite"
+        write_report(path, kernels=100, ranks=1, seed=rank, truth=False)
+
+    def gpu_ns(*more: object) -> int:
+        result = run("summary", "run.rank*.sqlite", "--format", "json", *more)
+        return int(json.loads(result.stdout)["totals"]["gpu_ns"])
+
+    each = [gpu_ns("--rank", rank) for rank in (0, 1)]
     assert min(each) > 0
+    assert sum(each) == gpu_ns()
 
 
-def test_step_range_and_rule(run: Run, made: Path) -> None:
-    arguments = ("ranges", made, "--format", "json")
-    kinds = lambda result: {  # noqa: E731
-        row["name"]: row["kind"] for row in json.loads(result.stdout)["views"]["ranges"]
-    }
-    before = kinds(run(*arguments))
+def test_rule(run: Run, made: Path) -> None:
+    def kinds(*more: str) -> dict[str, str]:
+        result = run("ranges", made, "--format", "json", *more)
+        return {row["name"]: row["kind"] for row in json.loads(result.stdout)["views"]["ranges"]}
+
+    before = kinds()
     name = next(name for name, kind in before.items() if kind == "forward")
-    after = kinds(run(*arguments, "--rule", f"^{name}$=communication"))
-    assert after[name] == "communication"
+    assert kinds("--rule", f"^{name}$=communication") == {**before, name: "communication"}
+
+
+def test_step_range(run: Run, made: Path) -> None:
+    arguments = ("summary", made, "--format", "json", "--view", "model")
+    forwards = next(
+        row["calls"]
+        for row in json.loads(run(*arguments).stdout)["views"]["model"]
+        if row["name"] == "Forward"
+    )
+    result = json.loads(run(*arguments, "--step-range", "forward").stdout)
+    assert result["totals"]["steps"] == forwards
 
 
 @pytest.mark.parametrize(
@@ -169,6 +189,16 @@ def test_trace(run: Run, folder: Path, made: Path) -> None:
     assert run("trace", made, "-o", "out.json").status == 0
     assert json.loads((folder / "out.json").read_text())["traceEvents"] == events
     assert sum(event["ph"] == "X" for event in events) > 300
+
+
+def test_layers(run: Run, folder: Path, made: Path) -> None:
+    slices = {}
+    for layer in LAYERS:
+        assert run("trace", made, "-f", "-o", "out.json", "--layers", layer).status == 0
+        events = json.loads((folder / "out.json").read_text())["traceEvents"]
+        slices[layer] = sum(event["ph"] == "X" for event in events)
+    assert min(slices["ranges"], slices["calls"], slices["device"]) > 0
+    assert slices["counters"] == slices["flows"] == 0
 
 
 def test_trace_to_standard_output(run: Run, made: Path, tmp_path: Path) -> None:
