@@ -212,6 +212,8 @@ def _block(parts: Sequence[Part], rows: Array) -> npt.NDArray[np.object_]:
 
     for part in parts:
         add(part)
+    if not template:
+        return np.full(len(rows), b"", dtype=object)
     block = np.empty((len(rows), len(template)), np.uint8)
     block[:] = np.frombuffer(template, np.uint8)
     for offset, word in words:
