@@ -16,7 +16,7 @@ from nvtrace.model.explained import Explained
 from nvtrace.model.trace import TraceData
 from nvtrace.sinks.chrome_choice import LAYERS, choose
 from nvtrace.sinks.chrome_events import Events
-from nvtrace.sinks.chrome_layout import Shape, lay_out
+from nvtrace.sinks.chrome_layout import Layout, Shape, lay_out
 from nvtrace.sinks.chrome_output import opened
 from nvtrace.sinks.chrome_rows import render
 
@@ -64,7 +64,7 @@ def write(
         layers: which of ``LAYERS`` to show; None means all.
         window: (start, end) in ns: show what touches it, whole.
         minimum_ns: leave out what is shorter, except marks.
-        rows: which rows to show: masks for any of ``ranges``, ``calls`` and ``device``.
+        rows: which rows to show: masks for any of ``ranges``, ``calls``, ``device``, ``samples``.
         progress: called with a line of text while the file is written.
 
     Raises:
@@ -77,34 +77,37 @@ def write(
         raise UsageError(f"unknown layer {', '.join(sorted(unknown))}; there are {known}")
     chosen = choose(explained, wanted, window, minimum_ns, rows or {})
     layout = lay_out(explained, chosen)
-    trace = explained.trace
-    zero = _zero(trace)
+    zero = _zero(explained.trace)
     facts = {
         "writer": "nvtrace",
         "omitted_events": sum(chosen.omitted.values()),
         "omitted_by_layer": {layer: n for layer, n in chosen.omitted.items() if n},
         "window_ns": list(window) if window else None,
         "minimum_ns": minimum_ns,
-        **_facts(trace, zero),
+        **_origin(explained.trace, zero),
     }
-    events = Events(explained, layout, chosen.arrow_end, zero)
+    shapes = Events(explained, layout, chosen.arrow_end, zero).shapes()
     with opened(path) as output:
         output.write(_front(facts, layout.tracks.metadata))
         done = 0
-        for count, piece in render(events.shapes(), layout.shape, layout.row):
+        for count, piece in render(shapes, layout.shape, layout.row):
             output.write(piece)
             done += count
             if progress:
                 progress(f"timeline: {100 * done // len(layout.shape)} %")
         output.write(b"\n]}\n")
-    shapes = np.bincount(layout.shape, minlength=len(Shape))
+    return _written(layout, facts["omitted_events"], output.bytes)
+
+
+def _written(layout: Layout, omitted: int, size: int) -> Written:
+    count = np.bincount(layout.shape, minlength=len(Shape)).tolist()
     return Written(
         events=len(layout.shape) + len(layout.tracks.metadata),
-        slices=int(sum(shapes[list(_SLICES)])),
-        flows=int(shapes[Shape.ARROW_END]),
-        counters=int(shapes[Shape.COUNTER]),
-        omitted=sum(chosen.omitted.values()),
-        bytes=output.bytes,
+        slices=sum(count[shape] for shape in _SLICES),
+        flows=count[Shape.ARROW_END],
+        counters=count[Shape.COUNTER],
+        omitted=omitted,
+        bytes=size,
     )
 
 
@@ -114,7 +117,7 @@ def _zero(trace: TraceData) -> int:
     return min(0, *(int(times.min(initial=0)) for times in (*earliest, trace.samples["time"])))
 
 
-def _facts(trace: TraceData, zero: int) -> dict[str, Any]:
+def _origin(trace: TraceData, zero: int) -> dict[str, Any]:
     """Return what a reader should know of where the times come from."""
     origin = trace.origin_unix_ns
     return {

@@ -52,12 +52,12 @@ def choose(
         "device": np.full(trace.device.rows, "device" in layers),
         "counters": np.full(trace.samples.rows, "counters" in layers),
     }
-    selected = {name: masks.get(name, True) for name in ("ranges", "calls", "device")}
+    selected = {name: masks.get(name, True) for name in ("ranges", "calls", "device", "samples")}
     ranges = _shown(trace.ranges, window, minimum_ns * ~marks) & selected["ranges"]
     calls = _shown(trace.calls, window, minimum_ns) & asked["calls"] & selected["calls"]
     device = _shown(trace.device, window, minimum_ns) & asked["device"] & selected["device"]
     time = trace.samples["time"]
-    samples = asked["counters"] & np.isfinite(trace.samples["value"])
+    samples = asked["counters"] & selected["samples"] & np.isfinite(trace.samples["value"])
     if window:
         samples &= (time >= window[0]) & (time < window[1])
     shown = {
@@ -79,7 +79,7 @@ def choose(
 
 def _shown(table: Table, window: tuple[int, int] | None, minimum_ns: Any) -> Bools:
     start, end = table["start"], table["end"]
-    shown: Bools = end - start >= minimum_ns
+    shown: Bools = np.maximum(end - start, 0) >= minimum_ns
     if window:
         shown &= (start < window[1]) & (np.maximum(end, start + 1) > window[0])
     return shown

@@ -309,6 +309,14 @@ def test_times_before_the_zero_move_the_zero(capture, perfetto, tmp_path):
     assert read(path)["otherData"]["time_zero_unix_ns"] == 9_300
 
 
+def test_a_range_that_ends_before_it_starts_is_an_instant(capture, tmp_path):
+    capture.range("reversed", 50, 40, flags=RangeFlag.REVERSED)
+    path = tmp_path / "out.json"
+    assert chrome.write(capture.explained(), path).slices == 1
+    (event,) = events(path)
+    assert (event["dur"], event["args"]["reversed"]) == (0, True)
+
+
 def test_lanes_are_numbered_named_and_sorted(capture, perfetto, tmp_path):
     again = capture.process(100, name="python", rank=1)  # the same pid on another host
     strange = capture.process(2**32)
