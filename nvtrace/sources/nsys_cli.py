@@ -67,7 +67,7 @@ def export(
     nsys = _choose(report)
     target = _target(report)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".nvtrace-", dir=target.parent) as folder:
             scratch = Path(folder, target.name)
             _run(nsys, report, scratch, progress, timeout_s)
