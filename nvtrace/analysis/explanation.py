@@ -20,6 +20,7 @@ from nvtrace.analysis.classification import DOMAIN, Rule, classify
 from nvtrace.analysis.nesting import Nest
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import PHASES, PayloadType, RangeFlag, RangeKind, RangeStyle
+from nvtrace.model.table import Table
 from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
@@ -41,54 +42,36 @@ def explain(
     ranges, calls, device = trace.ranges, trace.calls, trace.device
     classified = classify(trace, rules, step_names)
     nest = _nest(trace)
-    parent = np.full(ranges.rows, -1, np.int32)
-    depth = np.zeros(ranges.rows, np.int32)
-    flags = ranges["flags"].copy()
-    self_time = ranges["end"] - ranges["start"]
-    crossing = nest.crossing()
-    parent[nest.rows] = np.where(nest.parent >= 0, nest.rows[nest.parent], -1)
-    depth[nest.rows] = nest.depth()
-    flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
-    self_time[nest.rows] = nest.self_time(crossing)
-
+    nested = _nested(trace, nest)
+    parent = nested["range_parent"]
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
-    step_rows = np.flatnonzero(timed & (classified.kind == RangeKind.STEP))
-    step_rows = _outermost(step_rows, parent)
+    step_rows = _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent)
     numbers = _step_numbers(trace, step_rows, classified.name)
     step_of = np.full(ranges.rows, -1, np.int64)
     step_of[step_rows] = numbers
     steps = OpenRanges.build(step_rows, ranges, process)
     phase_rows = np.flatnonzero(timed & np.isin(classified.kind, PHASES))
     phases = OpenRanges.build(phase_rows, ranges, process)
-
     range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent)
+    range_step = _any(*steps.at(process[ranges["thread"]], ranges["thread"], ranges["start"]))
     call_range = nest.innermost(calls["thread"], calls["start"], calls["end"]).astype(np.int32)
-    _, elsewhere = phases.at(calls["process"], calls["thread"], calls["start"])
-    around = _taken(range_phase, call_range)
-    call_phase = np.where(around >= 0, around, elsewhere).astype(np.int32)
-    step_row = _any(*steps.at(calls["process"], calls["thread"], calls["start"]))
+    call_phase, step_row = _places(calls, _taken(range_phase, call_range), phases, steps)
     call_step = _taken(step_of, step_row)
     device_call = launching_calls(calls, device)
     target, how = attributed(call_range, call_phase)
     return Explained(
         trace=trace,
-        range_parent=parent,
-        range_depth=depth,
-        range_self=self_time,
+        **nested,
         range_kind=classified.kind,
         range_guessed=classified.guessed,
         range_name=classified.name,
         range_attributes=classified.attributes,
-        range_flags=flags,
-        range_step=_taken(
-            step_of,
-            _any(*steps.at(process[ranges["thread"]], ranges["thread"], ranges["start"])),
-        ),
+        range_step=_taken(step_of, range_step),
         range_phase=range_phase,
         call_range=call_range,
         call_phase=call_phase,
-        call_step_row=step_row.astype(np.int32),
+        call_step_row=step_row,
         call_step=call_step,
         device_call=device_call,
         device_range=_taken(target, device_call),
@@ -98,6 +81,44 @@ def explain(
         step_rows=step_rows.astype(np.int32),
         step_numbers=numbers,
     )
+
+
+def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
+    """Return the columns of Explained that the nest decides."""
+    ranges = trace.ranges
+    parent = np.full(ranges.rows, -1, np.int32)
+    depth = np.zeros(ranges.rows, np.int32)
+    flags = ranges["flags"].copy()
+    self_time = ranges["end"] - ranges["start"]
+    crossing = nest.crossing()
+    parent[nest.rows] = np.where(nest.parent >= 0, nest.rows[nest.parent], -1)
+    depth[nest.rows] = nest.depth()
+    flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
+    self_time[nest.rows] = nest.self_time(crossing)
+    return {
+        "range_parent": parent,
+        "range_depth": depth,
+        "range_self": self_time,
+        "range_flags": flags,
+    }
+
+
+def _places(calls: Table, around: I32, phases: OpenRanges, steps: OpenRanges) -> tuple[I32, I32]:
+    """Return the rows of the phase and of the step that each call belongs to, -1 none.
+
+    Args:
+        calls: the table.
+        around: row of the phase around the owner of each call, -1 none.
+        phases: all phases.
+        steps: all steps.
+    """
+    who = calls["process"], calls["thread"], calls["start"]
+    _, phase_elsewhere = phases.at(*who)
+    own_step, step_elsewhere = steps.at(*who)
+    # a thread in a step of its own, between phases, does not work for another thread's phase
+    inferred = np.where((around < 0) & (own_step < 0), phase_elsewhere, -1)
+    step_row = _any(own_step, step_elsewhere)
+    return np.maximum(around, inferred).astype(np.int32), step_row.astype(np.int32)
 
 
 def _nest(trace: TraceData) -> Nest:
