@@ -233,6 +233,8 @@ def test_arrows_join_each_kernel_with_its_own_call(capture, perfetto, tmp_path):
     long = capture.call("F", 200, 220)
     capture.mark("during F", 200)
     late = capture.call("G", 300, 310)
+    around = capture.call("H", 350, 360)
+    twins = [capture.call(name, 350, 350) for name in "IJ"]
     second = capture.stream(0, 13)
     capture.kernel("A", 20, 30, call=plain)
     for start in (60, 70, 80):
@@ -243,15 +245,18 @@ def test_arrows_join_each_kernel_with_its_own_call(capture, perfetto, tmp_path):
     capture.kernel("E", 150, 150, call=empty)
     capture.kernel("F", 205, 210, call=long)
     capture.kernel("G", 290, 330, call=late)  # began before its call did, by the two clocks
+    capture.kernel("H", 360, 370, call=around)
+    for name, call in zip("IJ", twins, strict=True):
+        capture.kernel(name, 380, 380, call=call)
     capture.kernel("no call", 400, 410)
     path = tmp_path / "out.json"
     written = chrome.write(capture.explained(), path)
     slices, arrows, _ = survivors(perfetto, path, written)
     assert slices == given_slices(capture)
-    assert arrows == [(name, name) for name in "ABBBBCDEFG"]
+    assert arrows == [(name, name) for name in "ABBBBCDEFGHIJ"]
     starts, ends = events(path, "s"), events(path, "f")
     assert {e["id"]: e["ts"] for e in starts}.keys() == {e["id"] for e in ends}
-    assert len({e["id"] for e in starts}) == len(starts) == 10
+    assert len({e["id"] for e in starts}) == len(starts) == 13
     assert all(e["bp"] == "e" for e in ends)
 
 
@@ -371,6 +376,9 @@ def test_what_nests_shares_its_threads_lane(capture, tmp_path):
     capture.range("after", 110, 120)
     capture.range("paired", 10, 115, style=RangeStyle.START_END)
     capture.mark("mark", 95)
+    capture.kernel("kernel", 0, 100)
+    capture.kernel("within it", 10, 20)
+    capture.kernel("touching it", 100, 120)
     path = tmp_path / "out.json"
     chrome.write(capture.explained(), path)
     assert lanes_by_slice(path) == {
@@ -380,6 +388,9 @@ def test_what_nests_shares_its_threads_lane(capture, tmp_path):
         "after": "thread 100: main",
         "paired": "thread 100: main start/end",
         "mark": "thread 100: main",
+        "kernel": "stream 7",
+        "within it": "stream 7 #2",
+        "touching it": "stream 7",
     }
 
 
@@ -654,11 +665,12 @@ def test_what_fails_leaves_the_old_file_alone(small, tmp_path, monkeypatch, name
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(name, b"old")]
 
 
-def test_a_full_disk_is_one_line(small):
-    if not os.path.exists("/dev/full"):
-        pytest.fail("this system has no /dev/full")
-    with pytest.raises(OutputError, match=r"^cannot write /dev/full: [^\n]*$"):
-        chrome.write(small, "/dev/full")
+@pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
+def test_a_full_disk_is_one_line(small, tmp_path, name):
+    path = tmp_path / name
+    path.symlink_to("/dev/full")
+    with pytest.raises(OutputError, match=r"^cannot write [^\n]*No space left on device[^\n]*$"):
+        chrome.write(small, path)
 
 
 def test_a_folder_that_is_missing_is_one_line(small, tmp_path):
