@@ -2,7 +2,8 @@
 
 ``nsys``
     Path of a real Nsight Systems command line, 2023.4.4. Taken from $NVTRACE_NSYS_PREFIX or
-    ``.tools/nsight-systems``; installed there by ``scripts/install-nsys`` when $CI or
+    ``.tools/nsight-systems`` (in the user's cache folder where the checkout's path has a space,
+    which nsys cannot bear); installed there by ``scripts/install-nsys`` when $CI or
     $NVTRACE_INSTALL_TOOLS is set.
 ``perfetto``
     The module ``scripts/perfetto_check.py``: ``perfetto.check(path)`` counts what survives in
@@ -56,7 +57,10 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def nsys() -> Path:
-    prefix = Path(os.environ.get("NVTRACE_NSYS_PREFIX") or _ROOT / ".tools" / "nsight-systems")
+    tools = _ROOT / ".tools"
+    if " " in str(tools):
+        tools = Path.home() / ".cache" / "nvtrace"
+    prefix = Path(os.environ.get("NVTRACE_NSYS_PREFIX") or tools / "nsight-systems")
     program = prefix / "target-linux-x64" / "nsys"
     if _set("CI") or _set("NVTRACE_INSTALL_TOOLS"):
         script = _ROOT / "scripts" / "install-nsys"

@@ -39,6 +39,13 @@ def test_wrong_usage(repository: Path, arguments: tuple[str, ...]) -> None:
     assert (run.returncode, run.stderr) == (1, "install-nsys: usage: install-nsys [PREFIX]\n")
 
 
+def test_path_with_a_space(repository: Path, tmp_path: Path) -> None:
+    run = install(repository, tmp_path / "a b")
+    assert run.returncode == 1
+    assert run.stderr.startswith("install-nsys: nsys does not run from a path with a space: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_place_to_write(repository: Path) -> None:
     if not os.path.exists("/etc/debian_version"):
         pytest.skip("the installer needs Debian")
