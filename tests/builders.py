@@ -23,6 +23,7 @@ from nvtrace.trace import Trace
 
 PUSH_POP, START_END, MARK = RangeStyle
 GPU_STARTS = 1_000_000
+RECORDED = Recorded(ranges=True, calls=True, kernels=True, memcpy=True, memset=True)
 
 
 class Range(NamedTuple):
@@ -80,7 +81,7 @@ class Capture:
     work: list[Work] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     uuids: dict[tuple[int, int], str] = field(default_factory=dict)
-    recorded: Recorded = Recorded(True, True, True, True, True, False)
+    recorded: Recorded = RECORDED
     origin: int | None = None
     source: str = "made.sqlite"
     rank: int | None = None

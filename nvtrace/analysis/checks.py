@@ -113,7 +113,7 @@ def _crossing(measures: Measures) -> list[Note]:
 def _guessed_steps(measures: Measures) -> list[Note]:
     explained = measures.explained
     steps = explained.step_rows[measures.selection.steps]
-    if not len(steps):
+    if not len(explained.step_rows):
         if not measures.trace.recorded.ranges:
             return []
         return [
@@ -123,7 +123,7 @@ def _guessed_steps(measures: Measures) -> list[Note]:
                 "--step-range NAME",
             )
         ]
-    if not explained.range_guessed[steps].any():
+    if not len(steps) or not explained.range_guessed[steps].any():
         return []
     name = measures.trace.strings[int(explained.range_name[steps[0]])]
     return [

@@ -74,7 +74,7 @@ def overlaps(measures: Measures, labels: list[str]) -> list[Overlap]:
     device_of = trace.streams["device"][device["stream"]]
     found = []
     for row, label in enumerate(labels):
-        here = selection.device & (device_of == row)
+        here = selection.reaching.device & (device_of == row)
         moving = _pieces(measures, np.flatnonzero(here & communication))
         computing = _pieces(measures, np.flatnonzero(here & kernels & ~communication))
         found.append(
@@ -90,7 +90,7 @@ def _host_only(measures: Measures, communication: Mask) -> list[Overlap]:
     trace, selection = measures.trace, measures.selection
     ranges = trace.ranges
     on_gpu = set(np.unique(trace.device["process"][communication]).tolist())
-    chosen = selection.ranges & (measures.explained.range_kind == RangeKind.COMMUNICATION)
+    chosen = selection.reaching.ranges & (measures.explained.range_kind == RangeKind.COMMUNICATION)
     chosen &= ranges["style"] != RangeStyle.MARK
     process = trace.threads["process"][ranges["thread"]]
     found = []

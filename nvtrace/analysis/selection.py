@@ -19,6 +19,15 @@ Bounds = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
+class Masks:
+    """Chosen rows: masks over ranges, calls and device rows."""
+
+    ranges: Mask
+    calls: Mask
+    device: Mask
+
+
+@dataclass(frozen=True)
 class Selection:
     """Rows that a report counts, and the window it measures against.
 
@@ -26,6 +35,8 @@ class Selection:
         ranges: mask over ranges.
         calls: mask over calls.
         device: mask over device rows.
+        reaching: what may reach into the window, for figures that are cut to it: also rows that
+            start, or were launched, outside of what was asked for.
         steps: mask over ``Explained.step_rows``.
         window: disjoint intervals in ascending order, ns: the steps where there are any, else the
             time from the first event to the last.
@@ -35,6 +46,7 @@ class Selection:
     ranges: Mask
     calls: Mask
     device: Mask
+    reaching: Masks
     steps: Mask
     window: tuple[I64, I64]
     narrowed: bool
@@ -76,6 +88,7 @@ def select(
         calls &= processes[trace.calls["process"]]
         device &= processes[trace.device["process"]]
         chosen &= processes[process[trace.ranges["thread"][explained.step_rows]]]
+    reaching = Masks(ranges.copy(), calls.copy(), device.copy())
     if steps is not None:
         chosen &= _steps_between(explained, chosen, steps)
         wanted = explained.step_numbers[chosen]
@@ -84,8 +97,10 @@ def select(
         device &= np.isin(explained.device_step, wanted) | _unlaunched_within(
             explained, _intervals(trace.ranges, explained.step_rows[chosen])
         )
+    window = _window(explained, chosen, time)
     if time is not None:
         first, last = _checked_time(explained, time)
+        chosen &= _starts_between(trace.ranges, first, last)[explained.step_rows]
         ranges &= _starts_between(trace.ranges, first, last)
         calls &= _starts_between(trace.calls, first, last)
         device &= _starts_between(trace.device, first, last)
@@ -93,8 +108,9 @@ def select(
         ranges=ranges,
         calls=calls,
         device=device,
+        reaching=reaching,
         steps=chosen,
-        window=_window(explained, chosen, time),
+        window=window,
         narrowed=any(argument is not None for argument in (steps, time, rank)),
     )
 

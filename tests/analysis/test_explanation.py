@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import Capture
 from oracle import Oracle, random_capture
 
 from nvtrace.model.schema import RangeFlag, RangeKind

@@ -93,12 +93,16 @@ def figures(
         values: the figures, one a row.
         ratio: per cent, one a row.
         valid: where the side was recorded.
-        ratio_valid: where a ratio has a meaning, all recorded rows by default.
+        ratio_valid: where a ratio has a meaning, all recorded rows by default. More than 100 is
+            never shown.
         spread_valid: where average, maximum and minimum have one, likewise.
     """
     group = side.upper()
     spread = valid if spread_valid is None else valid & spread_valid
-    ratios = valid if ratio_valid is None else valid & ratio_valid
+    # what adds up over threads, or over ranges that cross, may be no share of the whole
+    ratios = valid & (ratio < 100 + 1e-9)
+    if ratio_valid is not None:
+        ratios = ratios & ratio_valid
     return (
         time(f"{side}_total_ns", "Total", values.total, valid, group=group),
         time(f"{side}_avg_ns", "Avg", values.average, spread, group=group),

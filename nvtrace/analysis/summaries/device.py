@@ -10,9 +10,8 @@ from nvtrace.analysis.summaries.columns import percent, share, text, time
 from nvtrace.report import ReportTable
 
 _NOTES = (
-    "Busy is the union of kernels, copies, sets and graph runs on the device, cut to the window.",
-    "Utilization = busy / window.",
-    "A report of Nsight Systems holds no CPU utilization.",
+    "GPU busy is the union of kernels, copies, sets and graph runs, cut to the window; "
+    "utilization = busy / window.",
 )
 
 
@@ -22,7 +21,7 @@ def device_view(measures: Measures) -> ReportTable:
     device_of = trace.streams["device"][trace.device["stream"]]
     busy = []
     for row in range(len(trace.devices)):
-        rows = np.flatnonzero(selection.device & (device_of == row))
+        rows = np.flatnonzero(selection.reaching.device & (device_of == row))
         start, end = trace.device["start"][rows], trace.device["end"][rows]
         pieces = clipped(start, end, selection.window)
         busy.append(int((pieces[1] - pieces[0]).sum()))

@@ -85,7 +85,7 @@ def _columns(
     others = np.array([name == "Others" for name in names], np.bool_)
     cpu, gpu = _stacked([row[1] for row in rows]), _stacked([row[2] for row in rows])
     with_steps = bool(rows) and names[0] == STEP_NAME
-    cpu_base = int(cpu.total[0]) if with_steps else window_ns
+    cpu_base = int(cpu.total[0]) if with_steps else window_ns * _phase_threads(measures)
     gpu_base = int(gpu.total[0]) if with_steps else int(measures.device_time.sum())
     recorded = measures.trace.recorded.device
     inferred = np.array([row[3] for row in rows], np.int64)
@@ -113,6 +113,12 @@ def _columns(
             shown=False,
         ),
     )
+
+
+def _phase_threads(measures: Measures) -> int:
+    kinds = measures.explained.range_kind
+    rows = np.flatnonzero(measures.selection.ranges & np.isin(kinds, PHASES))
+    return len(np.unique(measures.trace.ranges["thread"][rows]))
 
 
 def _stacked(parts: list[Figures]) -> Figures:
@@ -161,7 +167,7 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
     cpu_of = sum_by(codes, np.maximum(exclusive[rows], 0), count_)
     counted = np.ones(count_, np.bool_)
     if within_steps:
-        counted = explained.range_step[instances] >= 0
+        counted = _in_steps(measures, instances)
     return _Phases(
         kind=explained.range_kind[instances[counted]],
         cpu=cpu_of[counted],
@@ -169,6 +175,16 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
         inferred=sum_by(codes, measures.inferred[rows], count_)[counted],
         outside=(int((~counted).sum()), int(cpu_of[~counted].sum())),
     )
+
+
+def _in_steps(measures: Measures, rows: I64) -> Mask:
+    """Return which ``rows`` of ranges start in a step that is counted."""
+    explained, ranges = measures.explained, measures.trace.ranges
+    process = measures.trace.threads["process"][ranges["thread"]].astype(np.int64)
+    steps = measures.selection.steps
+    counted = process[explained.step_rows[steps]] << 32 | explained.step_numbers[steps]
+    inside: Mask = np.isin(process[rows] << 32 | explained.range_step[rows], counted)
+    return inside
 
 
 def _instances(kinds: npt.NDArray[np.uint8], rows: I64, above: I64, count_: int) -> I64:
@@ -188,10 +204,11 @@ def _phase_gpu(measures: Measures) -> I64:
 
     GPU work that the steps do not count is left out where there are steps.
     """
-    phase = measures.explained.call_phase
+    explained = measures.explained
+    phase, steps = explained.call_phase, explained.step_rows[measures.selection.steps]
     rows = np.flatnonzero(measures.launching & (phase >= 0))
-    if measures.selection.steps.any():
-        rows = rows[measures.explained.call_step_row[rows] >= 0]
+    if len(steps):
+        rows = rows[np.isin(explained.call_step_row[rows], steps)]
     return sum_by(phase[rows], measures.call_gpu[rows], measures.trace.ranges.rows)
 
 
@@ -201,7 +218,7 @@ def _others_ns(measures: Measures) -> int:
     process = measures.trace.threads["process"][ranges["thread"]]
     steps = explained.step_rows[measures.selection.steps]
     phases = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
-    phases &= ranges["style"] != RangeStyle.MARK
+    phases &= (ranges["style"] != RangeStyle.MARK) & _in_steps(measures, np.arange(ranges.rows))
     left = 0
     for one in np.unique(process[steps]).tolist():
         here = steps[process[steps] == one]
@@ -216,13 +233,13 @@ def _notes(measures: Measures, phases: _Phases, has_steps: bool) -> tuple[str, .
     found = []
     if has_steps:
         found.append(
-            "Times are sums over steps, processes and threads; ratios are of ProfileStep. Others "
-            "is the steps less the union of their phases."
+            "Times are sums over steps, processes and threads; ratios are of ProfileStep, and none "
+            "where threads add up to more. Others is the steps less the union of their phases."
         )
     else:
         found.append(
-            "No steps found. CPU ratios are of the window, GPU ratios of all GPU time; sums over "
-            "threads and processes can exceed the window."
+            "No steps here. CPU ratios are of the window, times the threads that have phases; GPU "
+            "ratios are of all GPU time."
         )
     found.append(
         "GPU time is all device work launched in a phase, summed also where it overlaps; a phase "

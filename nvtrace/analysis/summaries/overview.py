@@ -82,10 +82,10 @@ def overview_view(measures: Measures) -> ReportTable:
 def _host_rows(measures: Measures) -> list[_Row]:
     ranges, calls = measures.trace.ranges, measures.trace.calls
     kinds = measures.explained.range_kind
-    timed = measures.selection.ranges & (ranges["style"] != RangeStyle.MARK)
+    timed = measures.selection.reaching.ranges & (ranges["style"] != RangeStyle.MARK)
     rows = []
     if measures.trace.recorded.calls:
-        chosen = np.flatnonzero(measures.selection.calls)
+        chosen = np.flatnonzero(measures.selection.reaching.calls)
         rows.append(
             _union_row("cpu", "CudaRuntime", calls["start"][chosen], calls["end"][chosen], measures)
         )
@@ -107,14 +107,16 @@ def _device_rows(measures: Measures) -> list[_Row]:
     }
     rows = []
     for kind, name in _DEVICE_NAMES.items():
-        chosen = np.flatnonzero(measures.selection.device & (device["kind"] == kind))
+        chosen = np.flatnonzero(measures.selection.reaching.device & (device["kind"] == kind))
         start, end = device["start"][chosen], device["end"][chosen]
         if known[kind]:
             rows.append(_union_row("gpu", name, start, end, measures))
         elif kind is not DeviceKind.GRAPH:
             rows.append(_Row("gpu", name, None, None))
     if recorded.kernels:
-        chosen = np.flatnonzero(measures.selection.device & communication_kernels(measures))
+        chosen = np.flatnonzero(
+            measures.selection.reaching.device & communication_kernels(measures)
+        )
         start, end = device["start"][chosen], device["end"][chosen]
         rows.append(_union_row("gpu", "Communication", start, end, measures))
     return rows
@@ -123,7 +125,16 @@ def _device_rows(measures: Measures) -> list[_Row]:
 def _union_row(side: str, name: str, start: I64, end: I64, measures: Measures) -> _Row:
     window = measures.selection.window
     pieces = clipped(start, end, window)
-    first = np.searchsorted(window[1], start, side="left")
-    inside = first < len(window[0])
-    inside[inside] = window[0][first[inside]] <= end[inside]
+    inside = _overlapping(start, end, window)
     return _Row(side, name, int(inside.sum()), int((pieces[1] - pieces[0]).sum()))
+
+
+def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> npt.NDArray[np.bool_]:
+    """Return which intervals share time with the window, or are an instant in it."""
+    first = np.searchsorted(window[1], start, side="right")
+    last = np.searchsorted(window[0], end, side="left")
+    instants = start == end
+    first[instants] = np.searchsorted(window[1], start[instants], side="left")
+    last[instants] = np.searchsorted(window[0], end[instants], side="right")
+    overlap: npt.NDArray[np.bool_] = first < last
+    return overlap
