@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nvtrace.choices import ProfilerTarget, SortedKeys, SummaryView
+    from nvtrace.dataloaders import dataloader
     from nvtrace.errors import (
         CorruptReport,
         MissingDependency,
@@ -20,29 +22,42 @@ if TYPE_CHECKING:
         ToolNotFound,
         UsageError,
     )
+    from nvtrace.exporting import export_chrome_tracing, export_nsys, load_profiler_result
     from nvtrace.loading import load
     from nvtrace.phases import RecordEvent, phase, step
+    from nvtrace.profiler import Profiler
     from nvtrace.ranges import disable, enable, enabled, mark, range
     from nvtrace.report import Report
+    from nvtrace.schedules import ProfilerState, make_scheduler
     from nvtrace.trace import Trace
 
 __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks for a name)
     "CorruptReport",
+    "dataloader",
     "disable",
     "enable",
     "enabled",
+    "export_chrome_tracing",
+    "export_nsys",
     "load",
+    "load_profiler_result",
+    "make_scheduler",
     "mark",
     "MissingDependency",
     "NotAReport",
     "NvtraceError",
     "OutputError",
     "phase",
+    "Profiler",
+    "ProfilerState",
+    "ProfilerTarget",
     "range",
     "RecordEvent",
     "Report",
+    "SortedKeys",
     "SourceError",
     "step",
+    "SummaryView",
     "ToolNotFound",
     "Trace",
     "UsageError",
@@ -64,7 +79,14 @@ _HOMES = {
         ),
         "nvtrace.errors",
     ),
+    **dict.fromkeys(("ProfilerTarget", "SortedKeys", "SummaryView"), "nvtrace.choices"),
+    "dataloader": "nvtrace.dataloaders",
+    **dict.fromkeys(
+        ("export_chrome_tracing", "export_nsys", "load_profiler_result"), "nvtrace.exporting"
+    ),
     "load": "nvtrace.loading",
+    "Profiler": "nvtrace.profiler",
+    **dict.fromkeys(("ProfilerState", "make_scheduler"), "nvtrace.schedules"),
     **dict.fromkeys(("RecordEvent", "phase", "step"), "nvtrace.phases"),
     **dict.fromkeys(("disable", "enable", "enabled", "mark", "range"), "nvtrace.ranges"),
     "Report": "nvtrace.report",

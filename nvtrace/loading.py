@@ -44,6 +44,7 @@ def load(
     files: list[Path] = []
     for one in given:
         files += [file for file in _files(one) if file not in files]
+    files = _each_run_once(files)
     if len(files) == 1:
         return Trace.of(_read(files[0], details, progress))
     traces = []
@@ -59,7 +60,7 @@ def _files(path: PathLike) -> list[Path]:
     text = os.fspath(path)
     file = Path(text)
     if file.is_dir():
-        found = _without_exported(sorted(p for p in file.iterdir() if _is_report(p)))
+        found = sorted(p for p in file.iterdir() if _is_report(p))
         if not found:
             raise NotAReport(f"{text}: a folder with no .sqlite, .nsys-rep or .qdrep file in it")
         return found
@@ -78,12 +79,19 @@ def _is_report(path: Path) -> bool:
     return path.is_file() and path.suffix in (*_EXPORTED, *nsys_cli.REPORT_SUFFIXES)
 
 
-def _without_exported(files: list[Path]) -> list[Path]:
-    """Leave out reports whose export lies beside them: both hold the same events."""
-    exported = {file.with_suffix("") for file in files if file.suffix in _EXPORTED}
-    return [
-        file for file in files if file.suffix in _EXPORTED or file.with_suffix("") not in exported
-    ]
+def _each_run_once(files: list[Path]) -> list[Path]:
+    """Leave out one of a report and its export: both hold the same events.
+
+    The export is read where it is as new as the report.
+    """
+    exports = {file.with_suffix(""): file for file in files if file.suffix in _EXPORTED}
+    dropped: set[Path] = set()
+    for report in files:
+        export = exports.get(report.with_suffix(""))
+        if report.suffix in nsys_cli.REPORT_SUFFIXES and export is not None:
+            stale = export.stat().st_mtime < report.stat().st_mtime
+            dropped.add(export if stale else report)
+    return [file for file in files if file not in dropped]
 
 
 def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:

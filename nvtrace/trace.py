@@ -170,12 +170,18 @@ class Trace(TraceData):
 
         explained = self.explain(step_range=step_range, rules=rules)
         chosen = select(explained, steps=steps, time=time, rank=rank)
+        explained = with_utilization(explained)
         return chrome.write(
-            with_utilization(explained),
+            explained,
             path,
             layers=layers,
             minimum_ns=minimum_ns,
-            rows={"ranges": chosen.ranges, "calls": chosen.calls, "device": chosen.device},
+            rows={
+                "ranges": chosen.ranges,
+                "calls": chosen.calls,
+                "device": chosen.device,
+                "samples": chosen.covers(explained.trace.samples["time"]),
+            },
             progress=progress,
         )
 

@@ -8,8 +8,6 @@ from nvtrace.analysis.measures import Measures
 from nvtrace.model.schema import DeviceKind, RangeFlag
 from nvtrace.model.trace import Note
 
-_LAUNCHES = ("Launch", "Memcpy", "Memset")
-
 
 def figure_notes(measures: Measures) -> list[Note]:
     """Return notes on the figures, one line each, most serious first."""
@@ -27,19 +25,10 @@ def figure_notes(measures: Measures) -> list[Note]:
 
 def _silent_processes(measures: Measures) -> list[Note]:
     """Processes that launched GPU work of which nothing was recorded."""
-    trace = measures.trace
-    if not trace.recorded.device:
+    if not len(measures.silent):
         return []
-    launches = np.array(
-        [any(word in text for word in _LAUNCHES) for text in trace.strings], np.bool_
-    )
-    if not len(launches) or not trace.calls.rows:
-        return []
-    launching = set(np.unique(trace.calls["process"][launches[trace.calls["name"]]]).tolist())
-    silent = sorted(launching - set(np.unique(trace.device["process"]).tolist()))
-    if not silent:
-        return []
-    pids = ", ".join(str(trace.processes[row].pid) for row in silent)
+    processes = measures.trace.processes
+    pids = ", ".join(str(processes[row].pid) for row in measures.silent.tolist())
     return [
         Note(
             "process_without_gpu_activity",

@@ -195,7 +195,7 @@ def classify(
 def _kind(
     domain: str, category: str, name: str, rules: Sequence[Rule], steps: tuple[str, ...]
 ) -> tuple[RangeKind, bool]:
-    if any(fnmatchcase(name, step) for step in steps):
+    if any(name == step or fnmatchcase(name, step) for step in steps):
         return RangeKind.STEP, False
     kind, guess = _by_rules(domain, category, name, rules)
     if steps and kind is RangeKind.STEP:

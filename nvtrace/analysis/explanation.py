@@ -157,7 +157,8 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
     """Return the number of each step: its payload, the number in its name, or its place.
 
     The payload counts in nvtrace's own domain only; elsewhere it may mean anything. Places count
-    within the process, from 0, when any step of the process has no number of its own.
+    within the process, from 0, when any step of the process has no number of its own, or all have
+    the same.
     """
     ranges = trace.ranges
     numbers = np.full(len(rows), -1, np.int64)
@@ -168,10 +169,14 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
         if integer and own[ranges["domain"][row]]:
             numbers[place] = ranges["payload"][row]
         elif found := _NUMBER.search(texts[place]):
-            numbers[place] = min(int(found[1]), np.iinfo(np.int32).max)
+            numbers[place] = int(found[1][:18])
+    numbers[numbers > np.iinfo(np.int32).max] = -1
     process = trace.threads["process"][ranges["thread"][rows]]
     for one in np.unique(process).tolist():
         here = np.flatnonzero(process == one)
-        if (numbers[here] < 0).any():
+        # one number for all of them is a part of their name: train_v2
+        if (numbers[here] < 0).any() or (
+            len(here) > 1 and (numbers[here] == numbers[here[0]]).all()
+        ):
             numbers[here] = np.arange(len(here))
     return numbers

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_LAUNCH = re.compile(r"cu(?:da)?(?:Launch(?!Host)|GraphLaunch|Memcpy|Memset)")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,19 @@ class Figures:
         return cls(every.calls, total, every.maximum, every.minimum, summed=every.total)
 
 
+class Contained(NamedTuple):
+    """What the calls inside each range, on its thread, launched: int64 of shape (ranges,) each.
+
+    Runs of whole graphs hold an unknown number of kernels: where there are any, ``kernels`` is no
+    count.
+    """
+
+    gpu: I64
+    kernels: I64
+    launches: I64
+    graphs: I64
+
+
 class Measures:
     """The selected rows of an explained trace, measured.
 
@@ -105,8 +121,10 @@ class Measures:
     @cached_property
     def call_kernels(self) -> I64:
         """Number of kernels that each call launched."""
-        rows = self.launched
-        rows = rows[self.trace.device["kind"][rows] == DeviceKind.KERNEL]
+        return self._launched_of(DeviceKind.KERNEL)
+
+    def _launched_of(self, kind: DeviceKind) -> I64:
+        rows = self.launched[self.trace.device["kind"][self.launched] == kind]
         return count_by(self.explained.device_call[rows], self.trace.calls.rows)
 
     @cached_property
@@ -122,14 +140,16 @@ class Measures:
         return sum_by(self.explained.device_how, self.device_time, len(Attribution))
 
     @cached_property
-    def contained(self) -> tuple[I64, I64, I64]:
-        """GPU time (ns), kernels and launches of the calls each range contains on its thread."""
-        gpu, kernels, launches = self._contained()
-        return gpu, kernels, launches
-
-    def _contained(self) -> list[I64]:
+    def contained(self) -> Contained:
+        """GPU time (ns), kernels, launches and graph runs of the calls each range contains."""
         ranges, calls = self.trace.ranges, self.trace.calls
-        totals = [np.zeros(ranges.rows, np.int64) for _ in range(3)]
+        weights = (
+            self.call_gpu,
+            self.call_kernels,
+            self.launching.astype(np.int64),
+            self._launched_of(DeviceKind.GRAPH),
+        )
+        totals = Contained(*(np.zeros(ranges.rows, np.int64) for _ in weights))
         rows = np.flatnonzero(self.launching)
         rows = rows[stable_order(calls["thread"][rows], calls["start"][rows])]
         timed = ranges["style"] != RangeStyle.MARK
@@ -138,11 +158,13 @@ class Measures:
             # those that end too early wait for the next round
             previous, follows = previous_maximum(calls["thread"][rows], calls["end"][rows])
             early = follows & (calls["end"][rows] < previous)
-            self._add_contained(totals, rows[~early], timed)
+            self._add_contained(totals, weights, rows[~early], timed)
             rows = rows[early]
         return totals
 
-    def _add_contained(self, totals: list[I64], rows: I64, timed: Mask) -> None:
+    def _add_contained(
+        self, totals: Contained, weights: tuple[I64, ...], rows: I64, timed: Mask
+    ) -> None:
         ranges, calls = self.trace.ranges, self.trace.calls
         thread = calls["thread"][rows]
         starts, ends, range_starts, range_ends = grouped_keys_of(
@@ -153,12 +175,28 @@ class Measures:
         )
         first = np.searchsorted(starts, range_starts, side="left")
         last = np.maximum(np.searchsorted(ends, range_ends, side="right"), first)
-        ones = np.ones(len(rows), np.int64)
-        for total, weight in zip(
-            totals, (self.call_gpu[rows], self.call_kernels[rows], ones), strict=True
-        ):
-            sums = np.concatenate([[0], np.cumsum(weight)])
+        for total, weight in zip(totals, weights, strict=True):
+            sums = np.concatenate([[0], np.cumsum(weight[rows])])
             total += np.where(timed, sums[last] - sums[first], 0)
+
+    @cached_property
+    def gpu_known(self) -> Mask:
+        """Processes whose GPU work was recorded, or that had none: shape (processes,)."""
+        trace = self.trace
+        known = np.array([one.device_recorded for one in trace.processes], np.bool_)
+        known &= trace.recorded.device
+        known[self.silent] = False
+        return known
+
+    @cached_property
+    def silent(self) -> I64:
+        """Processes that launched GPU work, in a trace of such work, with none of it recorded."""
+        trace = self.trace
+        launches = np.array([_LAUNCH.match(text) is not None for text in trace.strings], np.bool_)
+        if not trace.recorded.device or not trace.calls.rows:
+            return np.empty(0, np.int64)
+        launching = np.unique(trace.calls["process"][launches[trace.calls["name"]]])
+        return np.setdiff1d(launching, trace.device["process"]).astype(np.int64)
 
     @cached_property
     def inferred(self) -> I64:

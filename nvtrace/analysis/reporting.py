@@ -167,7 +167,11 @@ def _headline(measures: Measures, totals: dict[str, Any], has_steps: bool) -> li
         f"{source.name} ({source.product or 'no version stated'})" for source in trace.sources
     )
     window = f"{totals['window_ns'] / 1e6:,.2f} ms"
-    what = f"{totals['steps']} steps, {window}" if has_steps else f"no steps found, window {window}"
+    what = (
+        f"{totals['steps']} step ranges, {window}"
+        if has_steps
+        else f"no steps found, window {window}"
+    )
     lines = [
         names,
         f"{len(trace.processes)} processes, {len(trace.devices)} GPUs; {what}",

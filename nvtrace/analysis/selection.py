@@ -51,6 +51,13 @@ class Selection:
     window: tuple[I64, I64]
     narrowed: bool
 
+    def covers(self, times: I64) -> Mask:
+        """Return which moments lie in the window, gaps between steps included; all if whole."""
+        if not self.narrowed or not len(self.window[0]):
+            return np.ones(len(times), np.bool_)
+        inside: Mask = (times >= self.window[0][0]) & (times <= self.window[1][-1])
+        return inside
+
     @property
     def window_ns(self) -> int:
         """The length of the window."""

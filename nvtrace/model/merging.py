@@ -15,6 +15,17 @@ from nvtrace.model.trace import Device, Note, Recorded, TraceData
 
 Rows = npt.NDArray[np.int32]
 
+_ALIGNED = Note(
+    "clocks_aligned",
+    "the files were put on one clock by the wall time at which each capture began: between "
+    "machines it is as good as their clocks agree",
+)
+_NOT_ALIGNED = Note(
+    "clocks_not_aligned",
+    "a file does not say when its capture began, so each file starts at 0: do not compare times "
+    "between files",
+)
+
 
 def merge(traces: Sequence[TraceData]) -> TraceData:
     """Return the events of all ``traces`` on one clock.
@@ -52,8 +63,13 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
             for domain in part.trace.domains
         ),
         categories=tuple(categories),
-        processes=tuple(process for trace in traces for process in trace.processes),
+        processes=tuple(
+            replace(process, device_recorded=trace.recorded.device)
+            for trace in traces
+            for process in trace.processes
+        ),
         devices=tuple(devices),
+        cpu=tuple(usage for trace in traces for usage in trace.cpu),
         counters=tuple(counter for part in parts for counter in part.counters()),
         sources=tuple(
             replace(source, offset_ns=source.offset_ns + offset)
@@ -76,24 +92,22 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
 
 
 def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
-    if aligned:
-        note = Note(
-            "clocks_aligned",
-            "the files were put on one clock by the wall time at which each capture began: between "
-            "machines it is as good as their clocks agree",
-        )
-    else:
-        note = Note(
-            "clocks_not_aligned",
-            "a file does not say when its capture began, so each file starts at 0: do not compare "
-            "times between files",
+    notes = [_ALIGNED if aligned else _NOT_ALIGNED]
+    unrecorded = [trace.sources[0].name for trace in traces if not trace.recorded.device]
+    if unrecorded and len(unrecorded) < len(traces):
+        notes.append(
+            Note(
+                "file_without_gpu_activity",
+                f"{', '.join(unrecorded)}: GPU activity was not recorded, so GPU figures leave "
+                "these processes out",
+            )
         )
     named = [
         replace(one, message=f"{trace.sources[0].name}: {one.message}")
         for trace in traces
         for one in trace.notes
     ]
-    return note, *named
+    return *notes, *named
 
 
 def _before(traces: Sequence[TraceData], place: int) -> dict[str, int]:

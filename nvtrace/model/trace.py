@@ -9,6 +9,9 @@ from nvtrace.model import schema
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 
+GPU_NOT_RECORDED = "gpu_not_recorded"
+"""Code of the note that says why a trace holds no GPU activity."""
+
 
 @dataclass(frozen=True)
 class Note:
@@ -25,13 +28,17 @@ class Note:
 
 @dataclass(frozen=True)
 class Process:
-    """One traced process; rank and host are None when unknown, ``source`` names the file."""
+    """One traced process; rank and host are None when unknown, ``source`` names the file.
+
+    ``device_recorded`` is False where its file, among several, holds no GPU activity at all.
+    """
 
     pid: int
     name: str | None = None
     rank: int | None = None
     host: str | None = None
     source: str = ""
+    device_recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,22 @@ class Device:
     memory_bytes: int | None = None
     sm_count: int | None = None
     process: int = -1
+
+
+@dataclass(frozen=True)
+class CpuUsage:
+    """CPU time over the recorded window.
+
+    Attributes:
+        name: ``CPU(Process)``, ``CPU(Children)`` or ``CPU(System)``.
+        busy_ns: CPU time used, over all cores.
+        window_ns: what 100 % is: the window for processes, the window times the number of cores
+            for the system.
+    """
+
+    name: str
+    busy_ns: int
+    window_ns: int
 
 
 @dataclass(frozen=True)
@@ -128,6 +151,7 @@ class TraceData:
     processes: tuple[Process, ...] = ()
     devices: tuple[Device, ...] = ()
     counters: tuple[Counter, ...] = ()
+    cpu: tuple[CpuUsage, ...] = ()
     sources: tuple[Source, ...] = ()
     notes: tuple[Note, ...] = ()
     recorded: Recorded = Recorded()

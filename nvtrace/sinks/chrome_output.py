@@ -40,7 +40,11 @@ class _Gzipped(Output):
         self._pending: deque[Future[None]] = deque()
 
     def write(self, piece: bytes) -> None:
-        self._pending.append(self._pool.submit(self._compress, piece))
+        try:
+            self._pending.append(self._pool.submit(self._compress, piece))
+        except RuntimeError:
+            # the interpreter is ending and starts no threads; then none is running either
+            self._compress(piece)
         while len(self._pending) > _PIECES_AHEAD:
             self._pending.popleft().result()
 

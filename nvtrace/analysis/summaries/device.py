@@ -7,12 +7,18 @@ import numpy as np
 from nvtrace.analysis.intervals import clipped
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import percent, share, text, time
+from nvtrace.model.trace import GPU_NOT_RECORDED
 from nvtrace.report import ReportTable
 
 _NOTES = (
     "GPU busy is the union of kernels, copies, sets and graph runs, cut to the window; "
     "utilization = busy / window.",
 )
+_CPU = (
+    "CPU(Process) is the CPU time of this process, CPU(Children) that of its children (loader "
+    "workers), 100 % being one core; CPU(System) is all processes, 100 % being all cores.",
+)
+_NO_CPU = ("CPU utilization was not recorded.",)
 
 
 def device_view(measures: Measures) -> ReportTable:
@@ -25,23 +31,34 @@ def device_view(measures: Measures) -> ReportTable:
         start, end = trace.device["start"][rows], trace.device["end"][rows]
         pieces = clipped(start, end, selection.window)
         busy.append(int((pieces[1] - pieces[0]).sum()))
-    window = np.full(len(busy), selection.window_ns)
-    busy_ns = np.array(busy, np.int64)
+    cpu = trace.cpu
+    names = [usage.name for usage in cpu] + device_labels(measures)
+    busy_ns = np.array([usage.busy_ns for usage in cpu] + busy, np.int64)
+    window_ns = np.array(
+        [usage.window_ns for usage in cpu] + [selection.window_ns] * len(busy), np.int64
+    )
+    known: list[str | None] = [None] * len(cpu)
     return ReportTable(
         "device",
         "Device Summary",
         (
-            text("device", "Device", device_labels(measures)),
-            text("name", "Name", [device.name for device in trace.devices]),
-            text("uuid", "UUID", [device.uuid for device in trace.devices], shown=False),
+            text("device", "Device", names),
+            text("name", "Name", known + [device.name for device in trace.devices]),
+            text("uuid", "UUID", known + [device.uuid for device in trace.devices], shown=False),
             time("busy_ns", "Busy", busy_ns),
-            time("window_ns", "Window", window),
-            percent("utilization", "Utilization (%)", share(busy_ns, window)),
+            time("window_ns", "Window", window_ns),
+            percent("utilization", "Utilization (%)", share(busy_ns, window_ns)),
         ),
-        notes=_NOTES,
+        notes=_notes(measures),
         empty=no_device_activity(measures),
         whole=True,
     )
+
+
+def _notes(measures: Measures) -> tuple[str, ...]:
+    trace = measures.trace
+    found = _CPU if trace.cpu else _NO_CPU
+    return (*_NOTES, *found) if trace.devices else (*found, no_device_activity(measures))
 
 
 def device_labels(measures: Measures) -> list[str]:
@@ -62,6 +79,9 @@ def device_labels(measures: Measures) -> list[str]:
 def no_device_activity(measures: Measures) -> str:
     """Return why there is no GPU work to show."""
     recorded = measures.trace.recorded
+    for note in measures.trace.notes:
+        if note.code == GPU_NOT_RECORDED:
+            return note.message
     if not recorded.device:
         return (
             "GPU activity was not recorded: trace CUDA too, for instance with "

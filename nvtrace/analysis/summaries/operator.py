@@ -82,7 +82,7 @@ def _operators(measures: Measures, keys: I64, codes: Codes) -> _Rows:
     operators, groups = measures.operators, len(keys)
     rows = operators.rows
     once = measures.outermost(rows, codes)
-    gpu_time, _, _ = measures.contained
+    gpu_time = measures.contained.gpu
     return _Rows(
         group=np.arange(groups),
         inner=np.full(groups, -1),
@@ -115,7 +115,7 @@ def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I6
     keys, codes = grouped(group, explained.range_name[rows])
     groups = len(keys)
     once = measures.outermost(rows, codes)
-    gpu_time, _, _ = measures.contained
+    gpu_time = measures.contained.gpu
     inner_of = np.full(ranges.rows, -1, np.int64)
     inner_of[rows] = codes
     level = _Rows(

@@ -52,15 +52,16 @@ def user_defined_view(measures: Measures) -> ReportTable:
     )
     groups = len(keys)
     once = measures.outermost(rows, codes)
-    gpu_time, kernels, _ = measures.contained
+    gpu_time, kernels, _, graphs = (column[rows] for column in measures.contained)
     cpu = Figures.once(codes, measures.range_time[rows], once, groups)
-    gpu = Figures.once(codes, gpu_time[rows], once, groups)
+    gpu = Figures.once(codes, gpu_time, once, groups)
     nested = keys[:, 3] == RangeStyle.PUSH_POP
     domains = [trace.domains[row].name for row in keys[:, 1].tolist()]
     processes = [process_label(measures, row) for row in keys[:, 2].tolist()]
     cpu_ratio = share(cpu.total, _marked_ns(measures, rows))
     gpu_ratio = share(gpu.total, int(measures.device_time.sum()))
-    always, recorded = everywhere(True, groups), everywhere(trace.recorded.device, groups)
+    always, recorded = everywhere(True, groups), measures.gpu_known[keys[:, 2]]
+    counted = recorded & (sum_by(codes, graphs, groups) == 0)
     table = ReportTable(
         "user_defined",
         "UserDefined Summary",
@@ -78,7 +79,7 @@ def user_defined_view(measures: Measures) -> ReportTable:
             time(
                 "gpu_self_ns", "GPU Self", sum_by(codes, measures.owned_gpu[rows], groups), recorded
             ),
-            count("kernels", "Kernels", sum_by(codes, kernels[rows] * once, groups), recorded),
+            count("kernels", "Kernels", sum_by(codes, kernels * once, groups), counted),
         ),
         notes=_NOTES,
         empty="no ranges of this kind"
@@ -118,7 +119,7 @@ def _unattributed(measures: Measures) -> dict[str, object]:
     rows = measures.selection.device & (measures.explained.device_how == Attribution.NONE)
     if not rows.any():
         return {}
-    kernels = rows & (measures.trace.device["kind"] == DeviceKind.KERNEL)
+    kinds = measures.trace.device["kind"][rows]
     total = int(measures.device_time[rows].sum())
     return {
         "name": UNATTRIBUTED,
@@ -126,5 +127,7 @@ def _unattributed(measures: Measures) -> dict[str, object]:
         "gpu_total_ns": total,
         "gpu_ratio": float(share(np.array([total]), int(measures.device_time.sum()))[0]),
         "gpu_self_ns": total,
-        "kernels": int(kernels.sum()),
+        "kernels": None
+        if (kinds == DeviceKind.GRAPH).any()
+        else int((kinds == DeviceKind.KERNEL).sum()),
     }

@@ -1,0 +1,314 @@
+"""From what was recorded in this process to a Trace."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.emit import Label
+from nvtrace.emit.recorder import Recording
+from nvtrace.model import schema
+from nvtrace.model.arrays import factorize, stable_order
+from nvtrace.model.schema import PayloadType, RangeFlag, RangeStyle
+from nvtrace.model.strings import Strings
+from nvtrace.model.table import Table
+from nvtrace.model.trace import (
+    CpuUsage,
+    Device,
+    Domain,
+    Note,
+    Process,
+    Recorded,
+    Source,
+    TraceData,
+)
+from nvtrace.trace import Trace
+
+if TYPE_CHECKING:
+    from nvtrace.sources.cupti import Activity
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Columns = dict[str, npt.NDArray[Any]]
+
+_RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PADDLE_TRAINER_ID")
+
+
+def rank_of_process() -> int | None:
+    """Return this process's rank as its launcher states it, None when there is no launcher."""
+    for name in _RANK_VARIABLES:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return None
+
+
+def build(
+    recording: Recording,
+    activity: Activity | None,
+    *,
+    notes: Sequence[Note] = (),
+    cpu: Sequence[CpuUsage] = (),
+) -> Trace:
+    """Return the trace of one window.
+
+    Args:
+        recording: ranges of this process.
+        activity: GPU work of this process, None when it was not collected.
+        notes: what the reader should know.
+        cpu: CPU time over the window.
+    """
+    return Trace.of(_Assembly(recording, activity).trace(tuple(notes), tuple(cpu)))
+
+
+class _Assembly:
+    """Names, threads and streams of one window, numbered as they are met."""
+
+    def __init__(self, recording: Recording, activity: Activity | None) -> None:
+        self._recording = recording
+        self._activity = activity
+        self._strings = Strings()
+        self._categories = Strings()
+        self._domains: dict[str, int] = {}
+        self._tids: dict[int, int] = {}
+        self._thread_names: dict[int, str] = {}
+
+    def trace(self, notes: tuple[Note, ...], cpu: tuple[CpuUsage, ...]) -> TraceData:
+        ranges = self._ranges()
+        calls, device, details, streams, devices = self._device_side()
+        starts = [c["start"] for c in (ranges, calls, device) if c and len(c["start"])]
+        zero = min((int(s.min()) for s in starts), default=self._recording.start_ns)
+        order = _order(device)
+        name = os.path.basename(sys.argv[0]) or "python"
+        source = Source(f"{name} (pid {os.getpid()})", "nvtrace Profiler")
+        process = Process(os.getpid(), name, rank_of_process(), socket.gethostname(), source.name)
+        return TraceData(
+            ranges=_table(schema.RANGES, ranges, zero),
+            calls=_table(schema.CALLS, calls, zero),
+            device=_table(schema.DEVICE, device, zero, order),
+            kernel_details=_moved(details, order),
+            streams=Table(schema.STREAMS, streams) if streams else Table.empty(schema.STREAMS),
+            threads=self._threads(),
+            strings=self._strings,
+            domains=tuple(Domain(0, domain) for domain in self._domains),
+            categories=tuple(self._categories),
+            processes=(process,),
+            devices=devices,
+            cpu=cpu,
+            sources=(source,),
+            notes=notes,
+            recorded=self._recorded(),
+            origin_unix_ns=zero,
+            shift_ns=zero,
+        )
+
+    def _recorded(self) -> Recorded:
+        if self._activity is None:
+            return Recorded(ranges=True)
+        return Recorded(
+            ranges=True,
+            calls=True,
+            kernels=True,
+            memcpy=True,
+            memset=True,
+            graphs=bool(self._activity.graph_level),
+        )
+
+    def _thread(self, tids: npt.NDArray[Any]) -> I32:
+        distinct, codes = factorize(np.asarray(tids, np.int64))
+        rows = [self._tids.setdefault(tid, len(self._tids)) for tid in distinct.tolist()]
+        return np.array(rows, np.int32)[codes]
+
+    def _threads(self) -> Table:
+        names = [
+            self._strings.intern(self._thread_names[tid]) if tid in self._thread_names else -1
+            for tid in self._tids
+        ]
+        return Table(
+            schema.THREADS,
+            {
+                "process": np.zeros(len(names), np.int32),
+                "tid": np.fromiter(self._tids, np.int64, len(names)),
+                "name": np.array(names, np.int32),
+            },
+        )
+
+    def _ranges(self) -> Columns:
+        numbers, starts, ends, tids, end_tids, styles, flags = self._rows()
+        labels = _Labels(self._recording.labels, self._strings, self._categories, self._domains)
+        return {
+            "start": starts,
+            "end": ends,
+            "name": labels.name[numbers],
+            "domain": labels.domain[numbers],
+            "category": labels.category[numbers],
+            "thread": self._thread(tids),
+            "end_thread": self._thread(end_tids),
+            "style": styles,
+            "flags": flags,
+            "color": labels.color[numbers],
+            "payload_type": labels.payload_type[numbers],
+            "payload": labels.payload[numbers],
+            "text": np.full(len(numbers), -1, np.int32),
+        }
+
+    def _rows(self) -> tuple[I64, I64, I64, I64, I64, npt.NDArray[np.uint8], Any]:
+        parts: list[npt.NDArray[np.int64]] = []
+        window_end = self._recording.end_ns
+        for tid, name, rows, still_open in self._recording.threads:
+            self._thread_names[tid] = name
+            closed = np.array(rows[: len(rows) // 3 * 3], np.int64).reshape(-1, 3)
+            parts.append(_seven(closed, tid, RangeStyle.PUSH_POP, 0))
+            opened = np.array(
+                [(label, start, max(window_end, start)) for label, start in still_open], np.int64
+            ).reshape(-1, 3)
+            parts.append(_seven(opened, tid, RangeStyle.PUSH_POP, RangeFlag.UNFINISHED))
+        beside = [
+            (
+                one.label,
+                one.start,
+                max(window_end, one.start) if one.end is None else one.end,
+                one.tid,
+                one.end_tid or one.tid,
+                RangeStyle.MARK if one.mark else RangeStyle.START_END,
+                RangeFlag.UNFINISHED if one.end is None else 0,
+            )
+            for one in self._recording.beside
+        ]
+        parts.append(np.array(beside, np.int64).reshape(-1, 7))
+        rows7 = np.concatenate(parts)
+        return (
+            rows7[:, 0],
+            rows7[:, 1],
+            np.maximum(rows7[:, 2], rows7[:, 1]),
+            rows7[:, 3],
+            rows7[:, 4],
+            rows7[:, 5].astype(np.uint8),
+            rows7[:, 6].astype(np.uint8),
+        )
+
+    def _device_side(self) -> tuple[Columns, Columns, Columns, Columns, tuple[Device, ...]]:
+        activity = self._activity
+        if activity is None:
+            return {}, {}, {}, {}, ()
+        names = self._strings.intern_all(activity.strings)
+        calls = dict(activity.calls)
+        count = len(calls["start"])
+        call_columns = {
+            "start": calls["start"],
+            "end": calls["end"],
+            "name": names[calls["name"]] if count else calls["name"].astype(np.int32),
+            "thread": self._thread(calls["thread_id"]),
+            "process": np.zeros(count, np.int32),
+            "correlation": calls["correlation"].astype(np.int64),
+        }
+        device = dict(activity.device)
+        streams, stream_rows, devices = _streams(device, activity.devices)
+        rows = len(device["start"])
+        device_columns = {
+            "start": device["start"],
+            "end": device["end"],
+            "name": names[device["name"]] if rows else device["name"].astype(np.int32),
+            "short_name": names[device["short_name"]] if rows else device["name"].astype(np.int32),
+            "kind": device["kind"],
+            "stream": stream_rows,
+            "process": np.zeros(rows, np.int32),
+            "correlation": device["correlation"].astype(np.int64),
+            "bytes": device["bytes"],
+            "copy_kind": device["copy_kind"],
+            "graph_node": device["graph_node"],
+        }
+        return call_columns, device_columns, dict(activity.details), streams, devices
+
+
+class _Labels:
+    """Columns of labels, to be taken by number."""
+
+    def __init__(
+        self,
+        labels: Sequence[Label],
+        strings: Strings,
+        categories: Strings,
+        domains: dict[str, int],
+    ) -> None:
+        self.name = strings.intern_all(label.name for label in labels)
+        self.category = categories.intern_all(label.category for label in labels)
+        self.domain = np.array(
+            [domains.setdefault(label.domain, len(domains)) for label in labels], np.int32
+        )
+        self.color = np.array([label.color for label in labels], np.uint32)
+        payloads = [_payload(label.payload) for label in labels]
+        self.payload_type = np.array([kind for kind, _ in payloads], np.uint8)
+        self.payload = np.array([bits for _, bits in payloads], np.int64)
+
+
+def _payload(value: float | None) -> tuple[PayloadType, int]:
+    if value is None:
+        return PayloadType.NONE, 0
+    if isinstance(value, int):
+        return PayloadType.INT, value
+    return PayloadType.FLOAT, struct.unpack("<q", struct.pack("<d", value))[0]
+
+
+def _seven(rows: I64, tid: int, style: int, flags: int) -> I64:
+    """Return (label, start, end) rows with thread, end thread, style and flags."""
+    rest = np.tile(np.array([tid, tid, style, flags], np.int64), (len(rows), 1))
+    return np.concatenate([rows, rest], axis=1)
+
+
+def _streams(device: Columns, known: Sequence[Device]) -> tuple[Columns, I32, tuple[Device, ...]]:
+    ordinals, device_codes = factorize(np.asarray(device["device"], np.int64))
+    by_ordinal = {one.ordinal: one for one in known}
+    devices = tuple(by_ordinal.get(n, Device(n, process=0)) for n in ordinals.tolist())
+    rows: dict[tuple[int, int, int], int] = {}
+    keys = zip(
+        device_codes.tolist(), device["context"].tolist(), device["stream"].tolist(), strict=True
+    )
+    stream_rows = np.fromiter(
+        (rows.setdefault(key, len(rows)) for key in keys), np.int32, len(device_codes)
+    )
+    table = np.array(list(rows), np.int64).reshape(-1, 3)
+    columns: Columns = {
+        "device": table[:, 0],
+        "context": table[:, 1],
+        "stream": table[:, 2],
+        "process": np.zeros(len(table), np.int32),
+    }
+    return columns, stream_rows, devices
+
+
+def _order(columns: Columns) -> I64:
+    if not columns:
+        return np.empty(0, np.int64)
+    return stable_order(columns["start"], -columns["end"])
+
+
+def _table(
+    spec: dict[str, schema.ColumnSpec], columns: Columns, zero: int, order: I64 | None = None
+) -> Table:
+    if not columns:
+        return Table.empty(spec)
+    rows = _order(columns) if order is None else order
+    return Table(
+        spec,
+        {
+            name: (values - zero if name in ("start", "end") else values)[rows]
+            for name, values in columns.items()
+        },
+    )
+
+
+def _moved(details: Columns, order: I64) -> Table:
+    """Return kernel details with their rows in the sorted device table."""
+    if not details:
+        return Table.empty(schema.KERNEL_DETAILS)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return Table(schema.KERNEL_DETAILS, {**details, "row": place[details["row"]]})

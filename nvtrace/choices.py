@@ -1,0 +1,55 @@
+"""The choices a Profiler's methods take, under paddle.profiler's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+
+class ProfilerTarget(Enum):
+    """What is recorded."""
+
+    CPU = 0
+    GPU = 1
+
+
+class SortedKeys(Enum):
+    """What tables are sorted by; the values are nvtrace's own names."""
+
+    CPUTotal = "cpu_total"
+    CPUAvg = "cpu_avg"
+    CPUMax = "cpu_max"
+    CPUMin = "cpu_min"
+    GPUTotal = "gpu_total"
+    GPUAvg = "gpu_avg"
+    GPUMax = "gpu_max"
+    GPUMin = "gpu_min"
+
+
+class SummaryView(Enum):
+    """The tables; the values are nvtrace's own names."""
+
+    DeviceView = "device"
+    OverView = "overview"
+    ModelView = "model"
+    DistributedView = "distributed"
+    KernelView = "kernel"
+    OperatorView = "operator"
+    MemoryManipulationView = "memory"
+    UDFView = "user_defined"
+
+
+def own_name(choice: Enum | str) -> str:
+    """Return nvtrace's own name for a choice."""
+    return str(choice.value) if isinstance(choice, Enum) else choice
+
+
+def view_names(
+    views: SummaryView | str | Iterable[SummaryView | str] | None,
+) -> list[str] | None:
+    """Return nvtrace's own names for one view or several, None for all."""
+    if views is None:
+        return None
+    several: Iterable[Any] = [views] if isinstance(views, str | Enum) else views
+    return [own_name(view) for view in several]

@@ -1,0 +1,310 @@
+"""Profiler: records a window of steps in this process, and measures throughput beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from nvtrace import dataloaders, lifecycle
+from nvtrace.benchmark import Benchmark, BenchmarkSummary
+from nvtrace.choices import ProfilerTarget, SortedKeys, SummaryView, own_name, view_names
+from nvtrace.emit import logger
+from nvtrace.errors import UsageError
+from nvtrace.instrumentation import adapters as find_adapters
+from nvtrace.schedules import ProfilerState, Scheduler, always, as_scheduler
+from nvtrace.trace import Trace
+from nvtrace.window import Window
+
+_TIMER_ONLY = "timer_only=True measures throughput and records no trace"
+
+Handler = Callable[["Profiler"], object]
+
+
+class Profiler:
+    """Records ranges, and GPU work where there is a GPU, for the steps of a schedule.
+
+    ``start()``, then ``step()`` after each step, then ``stop()``; or as a context manager. Outside
+    the recorded steps nothing is recorded and next to nothing is paid. One Profiler is active at a
+    time. What comes after the last ``step()`` is recorded, but is no step.
+
+    Args:
+        targets: what to record; by default all that this machine has.
+        scheduler: None for every step, ``(start, stop)``, ``make_scheduler(...)``, or a function
+            from step number to ProfilerState.
+        on_trace_ready: called with the Profiler when a window has been recorded, each window once.
+        record_shapes: ask adapters for the shapes of operators' inputs.
+        profile_memory: ask adapters for the memory of operators.
+        timer_only: measure throughput only; record no trace.
+        emit_nvtx: pass recorded ranges on to NVTX as well, for a tool that is attached.
+        with_flops: ask adapters for FLOPs of operators.
+        adapters: ``"auto"`` for those of the frameworks imported so far, None, or names.
+
+    Raises:
+        UsageError: an argument makes no sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        targets: Iterable[ProfilerTarget] | None = None,
+        scheduler: Scheduler | Sequence[int] | None = None,
+        on_trace_ready: Handler | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        timer_only: bool = False,
+        emit_nvtx: bool = True,
+        with_flops: bool = False,
+        adapters: str | Iterable[str] | None = "auto",
+    ) -> None:
+        self.targets = None if targets is None else frozenset(targets)
+        self.timer_only = timer_only
+        self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.with_flops = with_flops
+        self.cycle = -1
+        self._schedule = as_scheduler(scheduler)
+        self._on_trace_ready = on_trace_ready
+        self._emit_nvtx = emit_nvtx
+        self._adapter_names = adapters
+        self._benchmark = Benchmark()
+        self._trace: Trace | None = None
+        self._window: Window | None = None
+        self._step_number = 0
+        self._state = ProfilerState.CLOSED
+        self._thread = 0
+        self._ever_recorded = False
+        self._started_at = ""
+
+    @property
+    def trace(self) -> Trace | None:
+        """The last recorded window; None before there is one."""
+        return self._trace
+
+    @property
+    def benchmark(self) -> BenchmarkSummary | None:
+        """Throughput so far; None when no step has ended."""
+        return self._benchmark.summary()
+
+    @property
+    def step_number(self) -> int:
+        """The number of the step that is running, from 0."""
+        return self._step_number
+
+    def start(self) -> None:
+        """Begin step 0.
+
+        Raises:
+            UsageError: this or another Profiler is active.
+        """
+        lifecycle.activate(self)
+        self._started_at = _caller()
+        self._thread = threading.get_ident()
+        self._benchmark = Benchmark()
+        self._trace = None
+        self._ever_recorded = False
+        self._step_number = 0
+        self.cycle = -1
+        dataloaders.listeners.append(self._waited)
+        if self.timer_only and self._on_trace_ready is not None:
+            logger.warning("on_trace_ready will not be called: %s", _TIMER_ONLY)
+        try:
+            if not self.timer_only:
+                self._enter(self._next_state(0))
+        except BaseException:
+            self._deactivate()
+            raise
+        self._benchmark.begin()
+
+    def step(self, num_samples: float | None = None) -> None:
+        """End a step and begin the next.
+
+        Args:
+            num_samples: how much work the step did; then ips counts samples.
+        """
+        if lifecycle.active() is not self:
+            raise UsageError("step() on a Profiler that is not running: call start() first")
+        self._benchmark.step(num_samples)
+        self._step_number += 1
+        if not self.timer_only:
+            if self._window is not None:
+                self._window.end_step()
+            self._enter(self._next_state(self._step_number))
+            self._benchmark.begin()
+
+    def stop(self) -> Trace | None:
+        """End the last step, deliver what is still to be delivered, and return the last window.
+
+        A second stop does nothing and returns the same. With ``timer_only`` there is no trace.
+        """
+        if lifecycle.active() is not self:
+            return self._trace
+        try:
+            self._deliver(cut_short=self._schedule is not always)
+        finally:
+            self._deactivate()
+        if self.timer_only:
+            print(self._benchmark.summary() or "no step ended: call step() after each step")
+        elif not self._ever_recorded:
+            logger.warning(
+                "nothing was recorded: the Profiler ended at step %d and its schedule reached no "
+                "RECORD step; call step() after each step, or record earlier",
+                self._step_number,
+            )
+        return self._trace
+
+    def step_info(self, unit: str | None = None) -> str:
+        """Return the averages since the last call, or since the start, and of which steps they are.
+
+        Args:
+            unit: what to call the work that ips counts.
+        """
+        return self._benchmark.info(unit)
+
+    def summary(
+        self,
+        sorted_by: SortedKeys | str = SortedKeys.CPUTotal,
+        op_detail: bool = True,
+        thread_sep: bool = False,
+        time_unit: str = "ms",
+        views: SummaryView | str | Iterable[SummaryView | str] | None = None,
+    ) -> None:
+        """Print the benchmark, and the tables of the last window.
+
+        Args:
+            sorted_by: a SortedKeys, or nvtrace's name of one.
+            op_detail: show inner phases and kernels of operators.
+            thread_sep: show the operators of each thread apart.
+            time_unit: s, ms, us, ns or auto.
+            views: the tables to print, all by default.
+
+        Raises:
+            UsageError: an unknown sort key, unit or view.
+        """
+        if benchmark := self._benchmark.summary():
+            print(benchmark)
+        if self._trace is None:
+            print(self._why_no_trace())
+            return
+        from nvtrace.sinks import render
+
+        report = self._trace.summary(
+            view_names(views),
+            sorted_by=own_name(sorted_by),
+            op_detail=op_detail,
+            thread_sep=thread_sep,
+        )
+        print(render(report, "table", unit=time_unit))
+
+    def export(self, path: str | os.PathLike[str], format: str = "json") -> None:
+        """Write the last window.
+
+        Args:
+            path: the file.
+            format: ``json`` for the timeline (gzipped where the name ends in ``.gz``), ``sqlite``
+                for a file that nvtrace and nsys read.
+
+        Raises:
+            UsageError: there is no window yet, or no such format.
+            OutputError: the file cannot be written.
+        """
+        if self._trace is None:
+            raise UsageError(f"nothing to export: {self._why_no_trace()}")
+        if format in ("json", "chrome"):
+            self._trace.export(path)
+        elif format in ("sqlite", "nsys"):
+            self._trace.save(path, overwrite=True)
+        else:
+            raise UsageError(f"export format {format!r}: choose json or sqlite")
+
+    def __enter__(self) -> Profiler:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<nvtrace.Profiler at step {self._step_number}, {self._state.name}>"
+
+    def describe(self) -> str:
+        """Return which Profiler this is, for a message to somebody who finds it active."""
+        return f"the Profiler started at {self._started_at}"
+
+    def abandon(self) -> None:
+        """Forget everything, in the child of a fork: the parent has it."""
+        if self._window is not None:
+            self._window.abandon()
+        self._window = None
+        self._state = ProfilerState.CLOSED
+        if self._waited in dataloaders.listeners:
+            dataloaders.listeners.remove(self._waited)
+
+    def _waited(self, nanoseconds: int) -> None:
+        if threading.get_ident() == self._thread:
+            self._benchmark.read(nanoseconds)
+
+    def _next_state(self, step: int) -> ProfilerState:
+        state = self._schedule(step)
+        if not isinstance(state, ProfilerState):
+            raise UsageError(
+                f"the scheduler returned {state!r} for step {step}: return a ProfilerState"
+            )
+        return state
+
+    def _enter(self, state: ProfilerState) -> None:
+        """Do what the new step's state asks, given what the last one left open."""
+        before, self._state = self._state, state
+        if self._window is not None:
+            if before is ProfilerState.RECORD_AND_RETURN or (
+                before.recording and not state.recording
+            ):
+                self._deliver()
+            elif state is ProfilerState.CLOSED:
+                self._window.abandon()
+                self._window = None
+        if state is ProfilerState.CLOSED:
+            return
+        if self._window is None:
+            self._window = Window(self, emit_nvtx=self._emit_nvtx)
+            self._window.arm(find_adapters(self._adapter_names))
+        if state.recording:
+            self._ever_recorded = True
+            self._window.record()
+            self._window.begin_step(self._step_number)
+
+    def _deliver(self, *, cut_short: bool = False) -> None:
+        """Turn the window into a trace and hand it over."""
+        window, self._window = self._window, None
+        if window is None:
+            return
+        if not window.recording:
+            window.abandon()
+            return
+        self._trace = window.finish(cut_short=cut_short)
+        self.cycle += 1
+        if self._on_trace_ready is not None:
+            self._on_trace_ready(self)
+
+    def _deactivate(self) -> None:
+        if self._window is not None:
+            self._window.abandon()
+            self._window = None
+        self._state = ProfilerState.CLOSED
+        if self._waited in dataloaders.listeners:
+            dataloaders.listeners.remove(self._waited)
+        lifecycle.deactivate(self)
+
+    def _why_no_trace(self) -> str:
+        if self.timer_only:
+            return _TIMER_ONLY
+        return "no window has been recorded yet"
+
+
+def _caller() -> str:
+    """Return file and line of the code outside nvtrace that is calling."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nvtrace."):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,166 @@
+"""One recorded window: arms the collectors, records, and becomes a Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nvtrace.choices import ProfilerTarget
+from nvtrace.cpu_time import CpuMeter
+from nvtrace.emit import Emitter, Label, logger, switch
+from nvtrace.emit.recorder import Recorder, Recording
+from nvtrace.errors import NvtraceError
+from nvtrace.instrumentation import Adapter
+from nvtrace.model.trace import GPU_NOT_RECORDED, CpuUsage, Note
+from nvtrace.phases import STEP
+from nvtrace.trace import Trace
+
+if TYPE_CHECKING:
+    from nvtrace.profiler import Profiler
+    from nvtrace.sources.cupti import Activity, Collector
+
+
+STEP_NAME = "ProfileStep"
+
+
+class Window:
+    """Armed in READY or at the first recorded step, recording until it is finished or abandoned."""
+
+    def __init__(self, profiler: Profiler, *, emit_nvtx: bool) -> None:
+        self._profiler = profiler
+        self._emit_nvtx = emit_nvtx
+        self._adapters: list[Adapter] = []
+        self._collector: Collector | None = None
+        self._recorder: Recorder | None = None
+        self._before: Emitter | None = None
+        self._cpu: CpuMeter | None = None
+        self._notes: list[Note] = []
+        self._step: tuple[Label, Any] | None = None
+
+    @property
+    def recording(self) -> bool:
+        """Whether events are being kept."""
+        return self._recorder is not None
+
+    def arm(self, adapters: Sequence[Adapter]) -> None:
+        """Start what takes time to start, and keep nothing yet."""
+        try:
+            for adapter in adapters:
+                adapter.install()
+                self._adapters.append(adapter)
+        except BaseException:
+            self._uninstall()
+            raise
+        self._start_collector()
+
+    def record(self) -> None:
+        """Keep events from now on."""
+        if self._recorder is not None:
+            return
+        self._cpu = CpuMeter()
+        switch.load()
+        self._recorder = Recorder(switch.emitter if self._emit_nvtx else None)
+        self._before = switch.use(self._recorder)
+
+    def begin_step(self, number: int) -> None:
+        """Open the range of a step, beside the nest: users' ranges may cross it."""
+        label = Label(STEP_NAME, category=STEP, payload=number)
+        label.bind(switch.emitter)
+        self._step = label, label.start()
+
+    def end_step(self) -> None:
+        """Close the range of the step, and look after the memory budget."""
+        if self._step is not None and self._recorder is not None:
+            label, handle = self._step
+            self._step = None
+            label.end(handle)
+            self._recorder.make_room()
+
+    def _drop_step(self) -> None:
+        """Close a step that never ended for NVTX, and keep no record of it."""
+        if self._step is not None and self._recorder is not None:
+            label, handle = self._step
+            self._step = None
+            self._recorder.forget(handle)
+            label.end(handle)
+
+    def finish(self, *, cut_short: bool) -> Trace:
+        """Stop everything and return the trace.
+
+        Args:
+            cut_short: the run ended inside the window: the trace says so.
+        """
+        recording, activity = self._stop()
+        cpu = self._cpu.usage() if self._cpu is not None else ()
+        return self._trace(recording, activity, cpu, cut_short)
+
+    def abandon(self) -> None:
+        """Stop everything and keep nothing."""
+        self._stop()
+
+    def _trace(
+        self,
+        recording: Recording | None,
+        activity: Activity | None,
+        cpu: Sequence[CpuUsage],
+        cut_short: bool,
+    ) -> Trace:
+        from nvtrace.capture import build
+
+        assert recording is not None
+        notes = list(self._notes)
+        if cut_short:
+            notes.append(
+                Note("cut_short", "the run ended inside the recorded window: it is incomplete")
+            )
+        if recording.dropped:
+            notes.append(
+                Note(
+                    "ranges_dropped",
+                    f"{recording.dropped:,} ranges were dropped at the memory budget: figures that "
+                    "need them are too small; record fewer steps",
+                )
+            )
+        if activity is not None:
+            notes += activity.notes
+        return build(recording, activity, notes=notes, cpu=cpu)
+
+    def _stop(self) -> tuple[Recording | None, Activity | None]:
+        self._drop_step()
+        recorder, self._recorder = self._recorder, None
+        activity = None
+        try:
+            if self._collector is not None:
+                collector, self._collector = self._collector, None
+                activity = collector.stop()
+        except NvtraceError as error:
+            self._notes.append(Note(GPU_NOT_RECORDED, str(error)))
+        finally:
+            if recorder is not None and self._before is not None:
+                if switch.emitter is recorder:
+                    switch.use(self._before)
+                self._before = None
+            self._uninstall()
+        return (recorder.take() if recorder is not None else None), activity
+
+    def _uninstall(self) -> None:
+        while self._adapters:
+            self._adapters.pop().uninstall()
+
+    def _start_collector(self) -> None:
+        """Collect GPU work, or say why not: ranges are recorded all the same."""
+        targets = self._profiler.targets
+        if targets is not None and ProfilerTarget.GPU not in targets:
+            self._notes.append(Note(GPU_NOT_RECORDED, "GPU work was not asked for (targets)"))
+            return
+        from nvtrace.sources.cupti import Collector
+
+        collector = Collector()
+        try:
+            collector.start()
+        except NvtraceError as error:
+            message = f"GPU work was not recorded: {error}"
+            self._notes.append(Note(GPU_NOT_RECORDED, message))
+            logger.warning("%s", message)
+        else:
+            self._collector = collector
