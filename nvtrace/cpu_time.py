@@ -10,7 +10,6 @@ import psutil
 
 from nvtrace.model.trace import CpuUsage
 
-
 # The kernel counts other processes' time in ticks of 10 ms: over less than this the count is noise.
 _SHORTEST_NS = 200_000_000
 
