@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nvtrace.demo.ddl import create_statement
 from nvtrace.model import schema
+from nvtrace.model.nsys_ddl import create_statement
 from nvtrace.model.schema import DeviceKind, PayloadType, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table

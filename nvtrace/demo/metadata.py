@@ -10,9 +10,9 @@ from nvtrace.demo.catalog import (
     STREAMS,
     THREADS,
 )
-from nvtrace.demo.ddl import PRODUCT_VERSION, SCHEMA_VERSION
 from nvtrace.demo.events import VM, global_pid, process_id, thread_ids
 from nvtrace.demo.writer import Writer
+from nvtrace.model.nsys_ddl import PRODUCT_VERSION, SCHEMA_VERSION
 
 SYNTHETIC = "nvtrace demo (synthetic)"
 

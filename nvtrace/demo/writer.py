@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from nvtrace.demo.ddl import COLUMNS, create_statement
+from nvtrace.model.nsys_ddl import COLUMNS, create_statement, insert_statement
 
 # Columns that vary from row to row, and the values of those that do not. A column with `:` after it
 # takes what follows for NULL.
@@ -74,7 +74,7 @@ class Writer:
         self._connection.execute("BEGIN")
         for table in COLUMNS:
             self._connection.execute(create_statement(table))
-        self._sql = {table: _statement(table, *parts) for table, parts in _INSERTS.items()}
+        self._sql = {table: insert_statement(table, *parts) for table, parts in _INSERTS.items()}
 
     def __enter__(self) -> Writer:
         return self
@@ -119,14 +119,3 @@ class Writer:
         """Write the string table and finish the file."""
         self.insert_rows("StringIds", "id value", ((i, s) for s, i in self._strings.items()))
         self._connection.execute("COMMIT")
-
-
-def _statement(table: str, varying: str, constant: dict[str, int]) -> str:
-    names, values = [], []
-    for column in varying.split():
-        name, _, null = column.partition(":")
-        names.append(f'"{name}"')
-        values.append(f"nullif(?, {null})" if null else "?")
-    names += constant
-    values += [str(value) for value in constant.values()]
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import factorize
+from nvtrace.model.nsys_ddl import MEMSET_NAME, graph_name
 from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Domain
@@ -194,7 +195,7 @@ class EventReader:
         if kind is DeviceKind.MEMCPY:
             names = self.names.copy_rows(rows["copyKind"])
         else:
-            names = np.full(len(rows["start"]), self.strings.intern("[CUDA memset]"), np.int32)
+            names = np.full(len(rows["start"]), self.strings.intern(MEMSET_NAME), np.int32)
         return self._device(rows, kind, names, names)
 
     def graphs(self) -> Columns:
@@ -203,7 +204,7 @@ class EventReader:
         if not rows:
             return {}
         distinct, codes = factorize(rows["graphId"])
-        texts = [f"[CUDA graph {graph}]" for graph in distinct.tolist()]
+        texts = [graph_name(graph) for graph in distinct.tolist()]
         names = self.strings.intern_all(texts)[codes] if texts else codes
         return self._device(rows, DeviceKind.GRAPH, names, names)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import factorize
-from nvtrace.model.schema import COPY_KINDS
+from nvtrace.model.nsys_ddl import copy_name
 from nvtrace.model.strings import Strings
 from nvtrace.sources.sqlite_reader import SqliteReader
 
@@ -61,9 +61,7 @@ class Names:
     def copy_rows(self, kinds: I64) -> I32:
         """Return the rows of the names of copies, worded as nsys words them."""
         distinct, codes = factorize(kinds)
-        texts = [
-            f"[CUDA memcpy {COPY_KINDS.get(kind, f'kind {kind}')}]" for kind in distinct.tolist()
-        ]
+        texts = [copy_name(kind) for kind in distinct.tolist()]
         return self._strings.intern_all(texts)[codes] if len(texts) else codes
 
 

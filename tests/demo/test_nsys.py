@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nvtrace.demo.ddl import COLUMNS
+from nvtrace.model.nsys_ddl import COLUMNS
 
 LATER_TABLES = {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "TARGET_INFO_CUDA_DEVICE"}
 REPORTS = (

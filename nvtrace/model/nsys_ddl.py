@@ -3,9 +3,15 @@
 Column names, order, types and constraints are those of ``nsys export --lazy=false --type sqlite``.
 Two tables came later and are declared as their first versions have them:
 CUPTI_ACTIVITY_KIND_GRAPH_TRACE (schema 3.16.1) and TARGET_INFO_CUDA_DEVICE (3.17.2).
+
+A trace that nvtrace saves has tables of its own beside them, for what that schema has no place for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nvtrace.model.schema import COPY_KINDS
 
 SCHEMA_VERSION = "3.7.2"
 PRODUCT_VERSION = "2023.4.4.54"
@@ -134,11 +140,99 @@ COLUMNS = {
     """,
 }
 
+SAVED_FORMAT = 1
+"""What this version of nvtrace writes into its own tables, and the newest that it reads."""
+
+# Rows are in the order of the model's tables, whose row numbers other tables refer to.
+OWN_COLUMNS = {
+    "NVTRACE_TRACE": """
+        name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL
+    """,
+    "NVTRACE_SOURCES": """
+        name TEXT NOT NULL, product TEXT, schema TEXT, offsetNs INTEGER NOT NULL
+    """,
+    "NVTRACE_NOTES": """
+        code TEXT NOT NULL, message TEXT NOT NULL
+    """,
+    "NVTRACE_CPU": """
+        name TEXT NOT NULL, busyNs INTEGER NOT NULL, windowNs INTEGER NOT NULL
+    """,
+    "NVTRACE_PROCESSES": """
+        globalPid INTEGER NOT NULL, pid INTEGER NOT NULL, name TEXT, rank INTEGER, host TEXT,
+        source TEXT NOT NULL
+    """,
+    "NVTRACE_THREADS": """
+        globalTid INTEGER NOT NULL, tid INTEGER NOT NULL
+    """,
+    "NVTRACE_DEVICES": """
+        ordinal INTEGER NOT NULL, name TEXT, uuid TEXT, busId TEXT, memoryBytes INTEGER,
+        smCount INTEGER, process INTEGER NOT NULL
+    """,
+    "NVTRACE_STREAMS": """
+        process INTEGER NOT NULL, device INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+        contextId INTEGER NOT NULL, streamId INTEGER NOT NULL
+    """,
+    "NVTRACE_DOMAINS": """
+        process INTEGER NOT NULL, name TEXT NOT NULL
+    """,
+    "NVTRACE_CATEGORIES": """
+        name TEXT NOT NULL
+    """,
+    "NVTRACE_COUNTERS": """
+        name TEXT NOT NULL, unit TEXT NOT NULL, device INTEGER NOT NULL, process INTEGER NOT NULL
+    """,
+    "NVTRACE_SAMPLES": """
+        time INTEGER NOT NULL, counter INTEGER NOT NULL, value REAL
+    """,
+    # ranges whose flags are not 0, or whose payload no column of NVTX_EVENTS takes as it is
+    "NVTRACE_RANGES": """
+        row INTEGER NOT NULL, flags INTEGER NOT NULL, payloadType INTEGER NOT NULL,
+        payload INTEGER NOT NULL
+    """,
+    # device rows, by place among those of their kind, that bear another name than nsys gives them
+    "NVTRACE_NAMES": """
+        kind INTEGER NOT NULL, row INTEGER NOT NULL, nameId INTEGER NOT NULL,
+        shortNameId INTEGER NOT NULL
+    """,
+}
+
+MEMSET_NAME = "[CUDA memset]"
+
+
+def copy_name(kind: int) -> str:
+    """Return how nsys names copies of a kind."""
+    return f"[CUDA memcpy {COPY_KINDS.get(kind, f'kind {kind}')}]"
+
+
+def graph_name(graph: int) -> str:
+    """Return the name of the runs of a CUDA graph, given its id."""
+    return f"[CUDA graph {graph}]"
+
 
 def create_statement(table: str) -> str:
     """Return the CREATE TABLE statement of a table.
 
     Args:
-        table: one of the keys of `COLUMNS`.
+        table: one of the keys of `COLUMNS` or `OWN_COLUMNS`.
     """
-    return f"CREATE TABLE {table} ({' '.join(COLUMNS[table].split())})"
+    columns = COLUMNS.get(table) or OWN_COLUMNS[table]
+    return f"CREATE TABLE {table} ({' '.join(columns.split())})"
+
+
+def insert_statement(table: str, varying: str, constant: Mapping[str, int]) -> str:
+    """Return an INSERT statement.
+
+    Args:
+        table: its name.
+        varying: names of the columns that get a parameter each, separated by blanks; of a column
+            written ``name:value``, that value becomes NULL.
+        constant: columns that have one value in all rows.
+    """
+    names, values = [], []
+    for column in varying.split():
+        name, _, null = column.partition(":")
+        names.append(f'"{name}"')
+        values.append(f"nullif(?, {null})" if null else "?")
+    names += constant
+    values += [str(value) for value in constant.values()]
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
