@@ -142,13 +142,14 @@ class Oracle:
         pairs = [(self.call_of(work), work) for work in self.work]
         return [(self.calls[row], work) for row, work in pairs if row >= 0]
 
-    def gpu(self, row: int) -> tuple[int, int, int]:
-        """GPU time, kernels and launching calls of what a range contains on its thread."""
+    def gpu(self, row: int) -> tuple[int, int, int, int]:
+        """GPU time, kernels, launching calls and graph runs of what a range contains."""
         inside = [pair for pair in self.launches if row in self.containing(pair[0])]
         return (
             sum(work.end - work.start for _, work in inside),
             sum(work.kind == DeviceKind.KERNEL for _, work in inside),
             len({(call.pid, call.correlation) for call, _ in inside}),
+            sum(work.kind == DeviceKind.GRAPH for _, work in inside),
         )
 
     def how(self, work: Work) -> tuple[int, int]:

@@ -157,11 +157,12 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
     """Return the number of each step: its payload, the number in its name, or its place.
 
     The payload counts in nvtrace's own domain only; elsewhere it may mean anything. Places count
-    within the process, from 0, when any step of the process has no number of its own, or all have
-    the same.
+    within the process, from 0, when any step of the process has no number of its own, or all
+    names state the same.
     """
     ranges = trace.ranges
     numbers = np.full(len(rows), -1, np.int64)
+    by_name = np.zeros(len(rows), np.bool_)
     texts = trace.strings.take(names[rows])
     own = np.array([domain.name == DOMAIN for domain in trace.domains], np.bool_)
     for place, row in enumerate(rows.tolist()):
@@ -170,13 +171,14 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
             numbers[place] = ranges["payload"][row]
         elif found := _NUMBER.search(texts[place]):
             numbers[place] = int(found[1][:18])
+            by_name[place] = True
     numbers[numbers > np.iinfo(np.int32).max] = -1
-    process = trace.threads["process"][ranges["thread"][rows]]
+    thread = ranges["thread"][rows]
+    process = trace.threads["process"][thread]
     for one in np.unique(process).tolist():
         here = np.flatnonzero(process == one)
-        # one number for all of them is a part of their name: train_v2
-        if (numbers[here] < 0).any() or (
-            len(here) > 1 and (numbers[here] == numbers[here[0]]).all()
-        ):
+        # a name that repeats on a thread with the same number in it (train_v2) counts nothing
+        repeats = len(here) > len(np.unique(thread[here])) and by_name[here].all()
+        if (numbers[here] < 0).any() or (repeats and len(np.unique(numbers[here])) == 1):
             numbers[here] = np.arange(len(here))
     return numbers
