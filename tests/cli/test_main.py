@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -177,7 +178,7 @@ def test_short_writes_are_not_lost(made: Path, tmp_path: Path, unbuffered: str) 
 
 
 def test_closed_standard_output(made: Path) -> None:
-    command = f"{sys.executable} -m nvtrace info {made} >&-"
+    command = f"{shlex.join([sys.executable, '-m', 'nvtrace', 'info', str(made)])} >&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -17,10 +17,10 @@ from nvtrace.sources import nsys_cli, nsys_install
 
 HEADER = b"NVIDIA Tegra Profiler Report %s."  # as in every .nsys-rep; dots of the version are @
 PROGRAM = """
-import nvtx
+import nvtrace
 for _ in range(3):
-    with nvtx.annotate("outer"):
-        with nvtx.annotate("inner", domain="d"):
+    with nvtrace.range("outer"):
+        with nvtrace.range("inner", domain="d"):
             pass
 """
 NEWER = (  # what nsys 2023.4.4 says of a report whose version it does not know
