@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nvtrace import ranges
@@ -449,6 +449,7 @@ def drive_async(function: Callable[..., Any], body: list[str], actions: list[str
                 results.append(await do[action]())
             except (Exception, StopAsyncIteration) as error:
                 results.append((type(error), error.args))
+            results.append(len(log))  # what was closed is closed now, not when collected
         await running.aclose()
         return results, log
 
@@ -456,6 +457,8 @@ def drive_async(function: Callable[..., Any], body: list[str], actions: list[str
 
 
 @given(BODY, ACTIONS)
+@example(["yield"], ["next", "close"])
+@example(["swallow"], ["next", "throw", "send"])
 def test_generator_behaves_as_undecorated(body: list[str], actions: list[str]) -> None:
     plain = drive(steps, body, actions)
     with taping() as tape:
@@ -464,6 +467,8 @@ def test_generator_behaves_as_undecorated(body: list[str], actions: list[str]) -
 
 
 @given(BODY, ACTIONS)
+@example(["yield"], ["next", "close"])
+@example(["swallow"], ["next", "throw", "send"])
 def test_async_generator_behaves_as_undecorated(body: list[str], actions: list[str]) -> None:
     plain = drive_async(async_steps, body, actions)
     with taping() as tape:

@@ -75,10 +75,25 @@ for function in FUNCTIONS:
     assert torch._dynamo.explain(function)(x).graph_break_count == 0
 """
 
+PACKAGE = """
+import nvtrace, torch
+
+class Net(torch.nn.Module):
+    @nvtrace.range
+    def forward(self, x):
+        with nvtrace.step(2), nvtrace.phase("forward"), nvtrace.RecordEvent("event"):
+            nvtrace.mark("moment")
+            return x + 1
+
+net, x = Net(), torch.ones(2)
+assert torch.equal(torch.compile(net, fullgraph=True, backend="eager")(x), net(x))
+"""
+
 
 @pytest.mark.parametrize(
     "script",
     [
+        pytest.param(PACKAGE, id="package"),
         pytest.param("import torch" + MARKED + COMPILED, id="torch first"),
         pytest.param(MARKED + "import torch" + COMPILED, id="torch last"),
         pytest.param(

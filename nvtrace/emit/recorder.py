@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import get_native_id
 from time import time_ns
 from typing import Any
@@ -209,9 +209,24 @@ class Recorder:
 
         return start, end
 
-    def forget(self, handle: Any) -> None:
-        """Keep no record of a start/end range that is still open."""
-        self._running.pop(handle[0] if isinstance(handle, tuple) else handle, None)
+    def open(self, label: Label, at_ns: int) -> tuple[int, Any]:
+        """Open a start/end range that began at a given Unix time; returns its handle."""
+        onward = None if self._forward is None else self._forward.bind(label)
+        with self._lock:
+            self._next += 1
+            handle = self._next
+        self._running[handle] = Beside(self.number(label), at_ns, get_native_id())
+        return handle, None if onward is None else (onward.end, onward.start())
+
+    def close(self, handle: tuple[int, Any], at_ns: int | None) -> None:
+        """Close it at a given Unix time; None keeps no record of it."""
+        running = self._running.pop(handle[0], None)
+        if running is not None and at_ns is not None:
+            end = max(at_ns, running.start)
+            self._beside.append(replace(running, end=end, end_tid=get_native_id()))
+        if handle[1] is not None:
+            end_onward, onward = handle[1]
+            end_onward(onward)
 
     def _mark(self, number: int) -> None:
         now, tid = time_ns(), get_native_id()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -121,8 +122,13 @@ def test_threads_that_race_for_the_first_range(events: Events) -> None:
     seen = events(
         IMPORTS
         + """
-import sys, threading
-sys.setswitchinterval(1e-6)
+import threading, time
+import nvtrace.emit.nvtx as nvtx
+class Slow(nvtx._Domain):
+    def __init__(self, name):
+        time.sleep(0.05)
+        super().__init__(name)
+nvtx._Domain = Slow
 together = threading.Barrier(8)
 def work(number):
     together.wait()
@@ -149,7 +155,7 @@ def test_a_child_of_fork_goes_on(events: Events) -> None:
     seen = events(
         IMPORTS
         + """
-import os, threading, warnings
+import os, signal, threading, warnings
 from nvtrace.emit.nvtx import emitter
 warnings.simplefilter("ignore")  # newer Pythons warn of fork with threads
 held, done = threading.Event(), threading.Event()
@@ -163,6 +169,7 @@ with range("before"):
     held.wait()
     child = os.fork()
     if child == 0:
+        signal.alarm(20)
         with range("child", domain="new"):
             pass
         os._exit(0)
@@ -262,12 +269,8 @@ def test_nsight_systems_records_and_captures_by_range(nsys: Path, tmp_path: Path
     command += ["--capture-range-end=stop", "--export=sqlite"]
     command += ["--output", tmp_path / "report", sys.executable, script]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    rows = (
-        sqlite3.connect(tmp_path / "report.sqlite")
-        .execute(
-            "SELECT eventType, value, int64Value FROM NVTX_EVENTS JOIN StringIds ON id = textId"
-            " WHERE eventType IN (34, 59) ORDER BY start"
-        )
-        .fetchall()
-    )
+    query = """SELECT eventType, value, int64Value FROM NVTX_EVENTS JOIN StringIds ON id = textId
+        WHERE eventType IN (34, 59) ORDER BY start"""
+    with contextlib.closing(sqlite3.connect(tmp_path / "report.sqlite")) as database:
+        rows = database.execute(query).fetchall()
     assert rows == [(59, "step", 1), (59, "forward", None)]
