@@ -88,13 +88,14 @@ class Benchmark:
         self._reader_ns += nanoseconds
         self._saw_reader = True
 
-    def step(self, samples: float | None = None) -> None:
+    def step(self, samples: float | None = None, at_ns: int | None = None) -> None:
         """End the step that is running, and start the next.
 
         Args:
             samples: how much work it did; None when not said.
+            at_ns: when it ended, by ``time.perf_counter_ns``; now by default.
         """
-        now = perf_counter_ns()
+        now = perf_counter_ns() if at_ns is None else at_ns
         self._batch.append(now - self._since)
         self._reader.append(self._reader_ns)
         self._samples.append(-1.0 if samples is None else samples)

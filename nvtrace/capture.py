@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.emit import Label
+from nvtrace.emit import DOMAIN, Label
 from nvtrace.emit.recorder import Recording
 from nvtrace.model import schema
 from nvtrace.model.arrays import factorize, stable_order
+from nvtrace.model.harvest import Harvest, HarvestedRanges, category_of
 from nvtrace.model.schema import PayloadType, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
@@ -53,6 +54,7 @@ def rank_of_process() -> int | None:
 def build(
     recording: Recording,
     activity: Activity | None,
+    harvests: Sequence[Harvest] = (),
     *,
     notes: Sequence[Note] = (),
     cpu: Sequence[CpuUsage] = (),
@@ -62,16 +64,21 @@ def build(
     Args:
         recording: ranges of this process.
         activity: GPU work of this process, None when it was not collected.
+        harvests: what frameworks' own tracers recorded.
         notes: what the reader should know.
         cpu: CPU time over the window.
     """
-    return Trace.of(_Assembly(recording, activity).trace(tuple(notes), tuple(cpu)))
+    every = [*notes, *(note for harvest in harvests for note in harvest.notes)]
+    return Trace.of(_Assembly(recording, activity, harvests).trace(tuple(every), tuple(cpu)))
 
 
 class _Assembly:
     """Names, threads and streams of one window, numbered as they are met."""
 
-    def __init__(self, recording: Recording, activity: Activity | None) -> None:
+    def __init__(
+        self, recording: Recording, activity: Activity | None, harvests: Sequence[Harvest]
+    ) -> None:
+        self._harvests = harvests
         self._recording = recording
         self._activity = activity
         self._strings = Strings()
@@ -82,6 +89,9 @@ class _Assembly:
 
     def trace(self, notes: tuple[Note, ...], cpu: tuple[CpuUsage, ...]) -> TraceData:
         ranges = self._ranges()
+        for harvest in self._harvests:
+            if harvest.ranges is not None:
+                ranges = _joined(ranges, self._harvested(harvest, harvest.ranges))
         calls, device, details, streams, devices = self._device_side()
         starts = [c["start"] for c in (ranges, calls, device) if c and len(c["start"])]
         zero = min((int(s.min()) for s in starts), default=self._recording.start_ns)
@@ -94,6 +104,8 @@ class _Assembly:
             calls=_table(schema.CALLS, calls, zero),
             device=_table(schema.DEVICE, device, zero, order),
             kernel_details=_moved(details, order),
+            samples=self._samples(zero),
+            counters=tuple(counter for harvest in self._harvests for counter in harvest.counters),
             streams=Table(schema.STREAMS, streams) if streams else Table.empty(schema.STREAMS),
             threads=self._threads(),
             strings=self._strings,
@@ -158,6 +170,41 @@ class _Assembly:
             "payload": labels.payload[numbers],
             "text": np.full(len(numbers), -1, np.int32),
         }
+
+    def _harvested(self, harvest: Harvest, rows: HarvestedRanges) -> Columns:
+        names = self._strings.intern_all(harvest.strings)
+        count = len(rows.start)
+        kinds, codes = factorize(rows.kind)
+        categories = self._categories.intern_all(category_of(kind) for kind in kinds.tolist())
+        thread = self._thread(rows.thread)
+        return {
+            "start": rows.start,
+            "end": np.maximum(rows.end, rows.start),
+            "name": names[rows.name] if count else rows.name,
+            "domain": np.full(count, self._domains.setdefault(DOMAIN, len(self._domains))),
+            "category": categories[codes] if count else codes,
+            "thread": thread,
+            "end_thread": thread,
+            "style": np.full(count, RangeStyle.PUSH_POP, np.uint8),
+            "flags": np.zeros(count, np.uint8),
+            "color": np.zeros(count, np.uint32),
+            "payload_type": np.zeros(count, np.uint8),
+            "payload": np.zeros(count, np.int64),
+            "text": np.where(rows.text >= 0, names[rows.text], -1) if count else rows.text,
+        }
+
+    def _samples(self, zero: int) -> Table:
+        parts = []
+        before = 0
+        for harvest in self._harvests:
+            if harvest.samples is not None:
+                columns = dict(harvest.samples)
+                columns["time"] = columns["time"] - zero
+                columns["counter"] = columns["counter"] + before
+                parts.append(columns)
+            before += len(harvest.counters)
+        joined = Table.concatenate(schema.SAMPLES, parts)
+        return joined.take(np.argsort(joined["time"], kind="stable"))
 
     def _rows(self) -> tuple[I64, I64, I64, I64, I64, npt.NDArray[np.uint8], Any]:
         parts: list[npt.NDArray[np.int64]] = []
@@ -255,6 +302,10 @@ def _payload(value: float | None) -> tuple[PayloadType, int]:
     if isinstance(value, int):
         return PayloadType.INT, value
     return PayloadType.FLOAT, struct.unpack("<q", struct.pack("<d", value))[0]
+
+
+def _joined(first: Columns, second: Columns) -> Columns:
+    return {name: np.concatenate([first[name], second[name]]) for name in first}
 
 
 def _seven(rows: I64, tid: int, style: int, flags: int) -> I64:

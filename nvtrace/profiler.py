@@ -6,20 +6,41 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns, time_ns
 
 from nvtrace import dataloaders, lifecycle
 from nvtrace.benchmark import Benchmark, BenchmarkSummary
 from nvtrace.choices import ProfilerTarget, SortedKeys, SummaryView, own_name, view_names
 from nvtrace.emit import logger
 from nvtrace.errors import UsageError
+from nvtrace.instrumentation import Adapter, AdapterOptions
 from nvtrace.instrumentation import adapters as find_adapters
+from nvtrace.model.trace import Note
 from nvtrace.schedules import ProfilerState, Scheduler, always, as_scheduler
 from nvtrace.trace import Trace
 from nvtrace.window import Window
 
 _TIMER_ONLY = "timer_only=True measures throughput and records no trace"
 
+_STEPS_BY_ADAPTER = Note(
+    "steps_by_adapter",
+    "the program calls no step(): a step ends where the first optimizer's step does",
+)
+
 Handler = Callable[["Profiler"], object]
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """One moment on two clocks: the benchmark's, and the one that traces are stamped with."""
+
+    perf_ns: int
+    unix_ns: int
+
+    @classmethod
+    def now(cls) -> _Moment:
+        return cls(perf_counter_ns(), time_ns())
 
 
 class Profiler:
@@ -39,6 +60,7 @@ class Profiler:
         timer_only: measure throughput only; record no trace.
         emit_nvtx: pass recorded ranges on to NVTX as well, for a tool that is attached.
         with_flops: ask adapters for FLOPs of operators.
+        modules: ask adapters to mark each module or layer.
         adapters: ``"auto"`` for those of the frameworks imported so far, None, or names.
 
     Raises:
@@ -56,6 +78,7 @@ class Profiler:
         timer_only: bool = False,
         emit_nvtx: bool = True,
         with_flops: bool = False,
+        modules: bool = False,
         adapters: str | Iterable[str] | None = "auto",
     ) -> None:
         self.targets = None if targets is None else frozenset(targets)
@@ -63,6 +86,7 @@ class Profiler:
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_flops = with_flops
+        self.modules = modules
         self.cycle = -1
         self._schedule = as_scheduler(scheduler)
         self._on_trace_ready = on_trace_ready
@@ -71,6 +95,9 @@ class Profiler:
         self._benchmark = Benchmark()
         self._trace: Trace | None = None
         self._window: Window | None = None
+        self._adapters: list[Adapter] = []
+        self._boundary: _Moment | None = None
+        self._steps_by = ""
         self._step_number = 0
         self._state = ProfilerState.CLOSED
         self._thread = 0
@@ -105,13 +132,18 @@ class Profiler:
         self._trace = None
         self._ever_recorded = False
         self._step_number = 0
+        self._steps_by = ""
+        self._boundary = None
         self.cycle = -1
         dataloaders.listeners.append(self._waited)
         if self.timer_only and self._on_trace_ready is not None:
             logger.warning("on_trace_ready will not be called: %s", _TIMER_ONLY)
         try:
+            self._adapters = find_adapters(self._adapter_names)
+            for adapter in self._adapters:
+                adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
             if not self.timer_only:
-                self._enter(self._next_state(0))
+                self._enter(self._next_state(0), _Moment.now())
         except BaseException:
             self._deactivate()
             raise
@@ -125,13 +157,41 @@ class Profiler:
         """
         if lifecycle.active() is not self:
             raise UsageError("step() on a Profiler that is not running: call start() first")
-        self._benchmark.step(num_samples)
+        self._steps_by = "user"
+        self._boundary = None
+        self._advance(num_samples, _Moment.now())
+
+    def _stepped_by_adapter(self) -> None:
+        """Note where a framework ends a step; it counts when the user ends none.
+
+        That is known at the second such moment, and the first is made good then.
+        """
+        if self._steps_by == "user" or threading.get_ident() != self._thread:
+            return
+        now = _Moment.now()
+        if self._steps_by != "adapter" and self._boundary is None:
+            self._boundary = now
+            return
+        self._steps_by = "adapter"
+        self._take_boundary()
+        self._advance(None, now)
+
+    def _take_boundary(self) -> None:
+        boundary, self._boundary = self._boundary, None
+        if boundary is not None:
+            self._steps_by = "adapter"
+            self._advance(None, boundary)
+
+    def _advance(self, num_samples: float | None, at: _Moment) -> None:
+        self._benchmark.step(num_samples, at.perf_ns)
         self._step_number += 1
         if not self.timer_only:
             if self._window is not None:
-                self._window.end_step()
-            self._enter(self._next_state(self._step_number))
-            self._benchmark.begin()
+                self._window.end_step(at.unix_ns)
+            before = self._window
+            self._enter(self._next_state(self._step_number), at)
+            if before is not None or self._window is not None:
+                self._benchmark.begin()
 
     def stop(self) -> Trace | None:
         """End the last step, deliver what is still to be delivered, and return the last window.
@@ -141,6 +201,7 @@ class Profiler:
         if lifecycle.active() is not self:
             return self._trace
         try:
+            self._take_boundary()
             self._deliver(cut_short=self._schedule is not always)
         finally:
             self._deactivate()
@@ -235,11 +296,9 @@ class Profiler:
     def abandon(self) -> None:
         """Forget everything, in the child of a fork: the parent has it."""
         if self._window is not None:
-            self._window.abandon()
+            self._window.forsake()
         self._window = None
-        self._state = ProfilerState.CLOSED
-        if self._waited in dataloaders.listeners:
-            dataloaders.listeners.remove(self._waited)
+        self._let_go()
 
     def _waited(self, nanoseconds: int) -> None:
         if threading.get_ident() == self._thread:
@@ -253,7 +312,7 @@ class Profiler:
             )
         return state
 
-    def _enter(self, state: ProfilerState) -> None:
+    def _enter(self, state: ProfilerState, at: _Moment) -> None:
         """Do what the new step's state asks, given what the last one left open."""
         before, self._state = self._state, state
         if self._window is not None:
@@ -267,12 +326,20 @@ class Profiler:
         if state is ProfilerState.CLOSED:
             return
         if self._window is None:
-            self._window = Window(self, emit_nvtx=self._emit_nvtx)
-            self._window.arm(find_adapters(self._adapter_names))
+            self._window = Window(self.targets, emit_nvtx=self._emit_nvtx)
+            self._window.arm(self._adapters, self._options())
         if state.recording:
             self._ever_recorded = True
             self._window.record()
-            self._window.begin_step(self._step_number)
+            self._window.begin_step(self._step_number, at.unix_ns)
+
+    def _options(self) -> AdapterOptions:
+        return AdapterOptions(
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+            with_flops=self.with_flops,
+            modules=self.modules,
+        )
 
     def _deliver(self, *, cut_short: bool = False) -> None:
         """Turn the window into a trace and hand it over."""
@@ -282,6 +349,8 @@ class Profiler:
         if not window.recording:
             window.abandon()
             return
+        if self._steps_by == "adapter":
+            window.note(_STEPS_BY_ADAPTER)
         self._trace = window.finish(cut_short=cut_short)
         self.cycle += 1
         if self._on_trace_ready is not None:
@@ -291,10 +360,15 @@ class Profiler:
         if self._window is not None:
             self._window.abandon()
             self._window = None
+        self._let_go()
+        lifecycle.deactivate(self)
+
+    def _let_go(self) -> None:
         self._state = ProfilerState.CLOSED
+        while self._adapters:
+            self._adapters.pop().unwatch()
         if self._waited in dataloaders.listeners:
             dataloaders.listeners.remove(self._waited)
-        lifecycle.deactivate(self)
 
     def _why_no_trace(self) -> str:
         if self.timer_only:

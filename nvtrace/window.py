@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nvtrace.choices import ProfilerTarget
@@ -10,13 +11,13 @@ from nvtrace.cpu_time import CpuMeter
 from nvtrace.emit import Emitter, Label, logger, switch
 from nvtrace.emit.recorder import Recorder, Recording
 from nvtrace.errors import NvtraceError
-from nvtrace.instrumentation import Adapter
+from nvtrace.instrumentation import Adapter, AdapterOptions
+from nvtrace.model.harvest import Harvest
 from nvtrace.model.trace import GPU_NOT_RECORDED, CpuUsage, Note
 from nvtrace.phases import STEP
 from nvtrace.trace import Trace
 
 if TYPE_CHECKING:
-    from nvtrace.profiler import Profiler
     from nvtrace.sources.cupti import Activity, Collector
 
 
@@ -26,8 +27,8 @@ STEP_NAME = "ProfileStep"
 class Window:
     """Armed in READY or at the first recorded step, recording until it is finished or abandoned."""
 
-    def __init__(self, profiler: Profiler, *, emit_nvtx: bool) -> None:
-        self._profiler = profiler
+    def __init__(self, targets: Collection[ProfilerTarget] | None, *, emit_nvtx: bool) -> None:
+        self._targets = targets
         self._emit_nvtx = emit_nvtx
         self._adapters: list[Adapter] = []
         self._collector: Collector | None = None
@@ -35,23 +36,22 @@ class Window:
         self._before: Emitter | None = None
         self._cpu: CpuMeter | None = None
         self._notes: list[Note] = []
-        self._step: tuple[Label, Any] | None = None
+        self._step: tuple[int, Any] | None = None
+        self._begun: list[Adapter] = []
+        self._harvests: list[Harvest] = []
 
     @property
     def recording(self) -> bool:
         """Whether events are being kept."""
         return self._recorder is not None
 
-    def arm(self, adapters: Sequence[Adapter]) -> None:
+    def arm(self, adapters: Sequence[Adapter], options: AdapterOptions) -> None:
         """Start what takes time to start, and keep nothing yet."""
-        try:
-            for adapter in adapters:
-                adapter.install()
-                self._adapters.append(adapter)
-        except BaseException:
-            self._uninstall()
-            raise
         self._start_collector()
+        options = replace(options, device_collected=self._collector is not None)
+        for adapter in adapters:
+            adapter.install(options)
+            self._adapters.append(adapter)
 
     def record(self) -> None:
         """Keep events from now on."""
@@ -61,28 +61,26 @@ class Window:
         switch.load()
         self._recorder = Recorder(switch.emitter if self._emit_nvtx else None)
         self._before = switch.use(self._recorder)
+        for adapter in self._adapters:
+            adapter.begin()
+            self._begun.append(adapter)
 
-    def begin_step(self, number: int) -> None:
+    def begin_step(self, number: int, at_ns: int) -> None:
         """Open the range of a step, beside the nest: users' ranges may cross it."""
-        label = Label(STEP_NAME, category=STEP, payload=number)
-        label.bind(switch.emitter)
-        self._step = label, label.start()
+        if self._recorder is not None:
+            label = Label(STEP_NAME, category=STEP, payload=number)
+            self._step = self._recorder.open(label, at_ns)
 
-    def end_step(self) -> None:
-        """Close the range of the step, and look after the memory budget."""
+    def end_step(self, at_ns: int | None) -> None:
+        """Close the range of the step, and look after the memory budget.
+
+        Args:
+            at_ns: Unix time; None for a step that never ended, of which no record is kept.
+        """
         if self._step is not None and self._recorder is not None:
-            label, handle = self._step
-            self._step = None
-            label.end(handle)
+            self._recorder.close(self._step, at_ns)
             self._recorder.make_room()
-
-    def _drop_step(self) -> None:
-        """Close a step that never ended for NVTX, and keep no record of it."""
-        if self._step is not None and self._recorder is not None:
-            label, handle = self._step
-            self._step = None
-            self._recorder.forget(handle)
-            label.end(handle)
+        self._step = None
 
     def finish(self, *, cut_short: bool) -> Trace:
         """Stop everything and return the trace.
@@ -94,8 +92,18 @@ class Window:
         cpu = self._cpu.usage() if self._cpu is not None else ()
         return self._trace(recording, activity, cpu, cut_short)
 
+    def note(self, note: Note) -> None:
+        """Add what the reader of the trace should know."""
+        self._notes.append(note)
+
     def abandon(self) -> None:
         """Stop everything and keep nothing."""
+        self._stop()
+
+    def forsake(self) -> None:
+        """Take the marks out of a forked child, and leave the tracers to the parent."""
+        self._collector = None
+        self._begun.clear()
         self._stop()
 
     def _trace(
@@ -123,13 +131,15 @@ class Window:
             )
         if activity is not None:
             notes += activity.notes
-        return build(recording, activity, notes=notes, cpu=cpu)
+        return build(recording, activity, self._harvests, notes=notes, cpu=cpu)
 
     def _stop(self) -> tuple[Recording | None, Activity | None]:
-        self._drop_step()
+        self.end_step(None)
         recorder, self._recorder = self._recorder, None
         activity = None
         try:
+            while self._begun:
+                self._harvests.append(self._begun.pop().end())
             if self._collector is not None:
                 collector, self._collector = self._collector, None
                 activity = collector.stop()
@@ -140,17 +150,13 @@ class Window:
                 if switch.emitter is recorder:
                     switch.use(self._before)
                 self._before = None
-            self._uninstall()
+            while self._adapters:
+                self._adapters.pop().uninstall()
         return (recorder.take() if recorder is not None else None), activity
-
-    def _uninstall(self) -> None:
-        while self._adapters:
-            self._adapters.pop().uninstall()
 
     def _start_collector(self) -> None:
         """Collect GPU work, or say why not: ranges are recorded all the same."""
-        targets = self._profiler.targets
-        if targets is not None and ProfilerTarget.GPU not in targets:
+        if self._targets is not None and ProfilerTarget.GPU not in self._targets:
             self._notes.append(Note(GPU_NOT_RECORDED, "GPU work was not asked for (targets)"))
             return
         from nvtrace.sources.cupti import Collector
