@@ -85,7 +85,7 @@ def _rule(
 
 
 _K = RangeKind
-_PLAIN = r"(?i)^\W*(?:%s)(?:[ _-](?:pass|step|phase))?\W*$"
+_PLAIN = r"(?i)^\W*(?:%s)(?:[ _.-](?:pass|step|phase))?\W*$"
 
 RULES: tuple[Rule, ...] = (
     # libraries with a domain of their own
@@ -96,8 +96,8 @@ RULES: tuple[Rule, ...] = (
     _rule(_K.OPERATOR_INNER, None, r"myelin.*"),
     # XLA
     _rule(_K.MODULE, r"^(?:TSL:)?XlaModule:", None),
-    _rule(_K.COMMUNICATION, r"^(?:TSL:)?Thunk:.*(?:all-reduce|all-gather|reduce-scatter|all-to-all"
-          r"|collective-permute|collective-broadcast)", None),
+    _rule(_K.COMMUNICATION, r"^(?:TSL:)?Thunk:.*\bhlo_op=(?:all-reduce|all-gather|reduce-scatter"
+          r"|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast)\b", None),
     _rule(_K.OPERATOR, r"^(?:TSL:)?Thunk:", None),
     # torch.profiler and emit_nvtx
     _rule(_K.STEP, r"^ProfilerStep#\d+$"),
@@ -116,13 +116,14 @@ RULES: tuple[Rule, ...] = (
     _rule(_K.OPERATOR_INNER, r" pybind_imperative_func$"),
     _rule(_K.OPERATOR, r"^(?:\w+ dygraph|pd_op\.\w+|(?:Global_)?\w*GradNode\w*|\w+ grad_node)$"),
     # plain names
-    _rule(_K.STEP, r"(?i)^(?:(?:train(?:ing)?|global)[ _-])?(?:step|iteration|iter|batch)"
-          r"[ _#:=-]+\d+$", guess=True),
+    _rule(_K.STEP, r"(?i)^(?:(?:train(?:ing)?|global)[ _-])?(?:(?:step|iteration|iter|batch)"
+          r"[ _#:=-]+|iteration)\d+$", guess=True),
     _rule(_K.DATALOADER, _PLAIN % r"data[ _-]?load(?:er|ing)?|load[ _-]data|next[ _-]batch",
           guess=True),
     _rule(_K.FORWARD, _PLAIN % r"forward|fwd", guess=True),
     _rule(_K.BACKWARD, _PLAIN % r"backward|bwd", guess=True),
-    _rule(_K.OPTIMIZATION, _PLAIN % r"optimi[sz]er|optimi[sz]ation|optim|opt[ _-]step", guess=True),
+    _rule(_K.OPTIMIZATION, _PLAIN % r"optimi[sz]er|optimi[sz]ation|optim|opt[ _.-]step",
+          guess=True),
 )  # fmt: skip
 
 # torch's emit_nvtx appends what differs from call to call: ", seq = 5, op_id = 7, sizes = [[2, 3]]"

@@ -18,6 +18,7 @@ from nvtrace.analysis.attribution import (
 )
 from nvtrace.analysis.classification import DOMAIN, Rule, classify
 from nvtrace.analysis.nesting import Nest
+from nvtrace.errors import UsageError
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import PHASES, PayloadType, RangeFlag, RangeKind, RangeStyle
 from nvtrace.model.table import Table
@@ -38,8 +39,12 @@ def explain(
         trace: what a source read.
         rules: classification rules of the user's own, tried first.
         step_names: names of the ranges that are steps, instead of those recognised.
+
+    Raises:
+        UsageError: no range has any of ``step_names``.
     """
     ranges, calls, device = trace.ranges, trace.calls, trace.device
+    step_names = tuple(step_names)
     classified = classify(trace, rules, step_names)
     nest = _nest(trace)
     nested = _nested(trace, nest)
@@ -47,6 +52,8 @@ def explain(
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
     step_rows = _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent)
+    if step_names and not len(step_rows):
+        raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
     numbers = _step_numbers(trace, step_rows, classified.name)
     step_of = np.full(ranges.rows, -1, np.int64)
     step_of[step_rows] = numbers

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
-from nvtrace.model.trace import Device, Note, Recorded, TraceData
+from nvtrace.model.trace import Device, Note, Process, Recorded, TraceData
 
 Rows = npt.NDArray[np.int32]
 
@@ -63,11 +63,7 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
             for domain in part.trace.domains
         ),
         categories=tuple(categories),
-        processes=tuple(
-            replace(process, device_recorded=trace.recorded.device)
-            for trace in traces
-            for process in trace.processes
-        ),
+        processes=tuple(process for part in parts for process in part.processes()),
         devices=tuple(devices),
         cpu=tuple(usage for trace in traces for usage in trace.cpu),
         counters=tuple(counter for part in parts for counter in part.counters()),
@@ -77,12 +73,7 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
             for source in trace.sources
         ),
         notes=_notes(traces, aligned),
-        recorded=Recorded(
-            **{
-                kind: any(getattr(trace.recorded, kind) for trace in traces)
-                for kind in Recorded.__dataclass_fields__
-            }
-        ),
+        recorded=_recorded(traces),
         origin_unix_ns=zero if aligned else None,
         shift_ns=0,
         capture_start=min(
@@ -108,6 +99,13 @@ def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
         for one in trace.notes
     ]
     return *notes, *named
+
+
+def _recorded(traces: Sequence[TraceData]) -> Recorded:
+    kinds = Recorded.__dataclass_fields__
+    return Recorded(
+        **{kind: any(getattr(trace.recorded, kind) for trace in traces) for kind in kinds}
+    )
 
 
 def _before(traces: Sequence[TraceData], place: int) -> dict[str, int]:
@@ -199,6 +197,10 @@ class _Part:
 
     def threads(self) -> dict[str, npt.NDArray[Any]]:
         return self._moved(self.trace.threads, process=self.base["processes"], name=self._strings)
+
+    def processes(self) -> list[Process]:
+        recorded = self.trace.recorded.device
+        return [replace(one, device_recorded=recorded) for one in self.trace.processes]
 
     def counters(self) -> list[Any]:
         return [

@@ -144,7 +144,7 @@ def test_launches_are_found_whatever_the_ids(spread):
     ids = choose.choice(2_000, 300) * spread + 1
     for place, one in enumerate(ids.tolist()):
         capture.call(place, place + 1, correlation=one, pid=1 + place % 3)
-    wanted = choose.choice(ids, 200).tolist() + [7, 2**50]
+    wanted = [*choose.choice(ids, 200).tolist(), 7, 2**50]
     for place, one in enumerate(wanted):
         capture.run(1_000 + place, 1_001 + place, one, pid=1 + place % 2)
     trace = capture.trace()

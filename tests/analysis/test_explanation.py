@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from builders import Capture
 from oracle import Oracle, random_capture
 
+from nvtrace.errors import UsageError
 from nvtrace.model.schema import RangeFlag, RangeKind
 
 SEEDS = range(400)
@@ -32,3 +34,93 @@ def test_derived_columns_of_random_captures(block):
             zip(explained.device_range.tolist(), explained.device_how.tolist(), strict=True)
         )
         assert found == [truth.how(work) for work in truth.work], seed
+
+
+def numbers(capture: Capture, **options) -> list[int]:
+    return capture.trace().explain(**options).step_numbers.tolist()
+
+
+def test_steps_are_numbered_by_payload_in_nvtrace_s_domain_only():
+    capture = Capture()
+    capture.step(40, 0, 10)
+    capture.step(41, 10, 20, name="step of 7 parts")
+    assert numbers(capture) == [40, 41]
+    capture = Capture()
+    capture.range("step 3", 0, 10, payload=99)
+    capture.range("step 4", 10, 20, payload=98)
+    assert numbers(capture) == [3, 4]
+
+
+def test_steps_are_numbered_by_name():
+    capture = Capture()
+    for place, name in enumerate(("ProfilerStep#12", "ProfilerStep#13", "step 7", "iteration0")):
+        capture.range(name, place * 10, place * 10 + 5)
+    assert numbers(capture) == [12, 13, 7, 0]
+
+
+def test_names_without_a_number_of_their_own_are_numbered_by_place():
+    capture = Capture()
+    for place, name in enumerate(("train", "train", "train 9")):
+        capture.range(name, place * 10, place * 10 + 5, pid=2)
+    capture.range("train 4", 0, 5, pid=1)
+    capture.range("train 6", 7, 9, pid=1)
+    capture.ranges.sort(key=lambda one: one.start)
+    assert numbers(capture, step_range=["train*"]) == [0, 4, 6, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["train_v2", "step 3 of 10", "resnet50", "1000000000000000000000"])
+def test_the_same_number_in_every_name_counts_nothing(name):
+    capture = Capture()
+    for place in range(3):
+        capture.range(name, place * 10, place * 10 + 5)
+    assert numbers(capture, step_range=[name]) == [0, 1, 2]
+
+
+def test_threads_that_share_a_step_share_its_number():
+    capture = Capture()
+    for tid in (1, 2):
+        capture.range("step 5", tid, 10, tid=tid)
+    assert numbers(capture) == [5, 5]
+
+
+def test_payloads_too_large_to_be_a_number_of_a_step():
+    capture = Capture()
+    capture.step(2**40, 0, 10)
+    capture.step(2**40 + 1, 10, 20)
+    assert numbers(capture) == [0, 1]
+    assert capture.trace().explain().range_step.tolist() == [0, 1]
+
+
+def test_a_step_in_a_step_is_a_part_of_it():
+    capture = Capture()
+    capture.step(1, 0, 100)
+    capture.range("between", 5, 60)
+    capture.step(2, 10, 50)
+    explained = capture.trace().explain()
+    assert explained.step_rows.tolist() == [0]
+    assert explained.range_step.tolist() == [1, 1, 1]
+
+
+def test_a_range_or_call_is_in_the_step_of_its_thread_or_of_the_only_other_with_one():
+    capture = Capture()
+    capture.step(1, 0, 100)
+    capture.step(2, 50, 150, tid=2)
+    for at in (40, 60, 120, 200):
+        capture.call(at, at + 1, tid=3)
+        capture.call(at, at + 1)
+    assert capture.trace().explain().call_step.tolist() == [1, 1, -1, 1, 2, 2, -1, -1]
+
+
+def test_steps_that_no_range_is_named_after():
+    capture = Capture()
+    capture.step(1, 0, 100)
+    capture.mark("epoch", 10)
+    with pytest.raises(UsageError, match="no range is named 'epoch': no steps"):
+        capture.trace().summary(step_range=["epoch"])
+
+
+def test_explained_once_for_the_same_question():
+    trace = Capture(ranges=[]).trace()
+    assert trace.explain() is trace.explain()
+    assert trace.explain(rules=["x=user"]) is trace.explain(rules=["x=user"])
+    assert trace.explain(rules=["x=user"]) is not trace.explain()
