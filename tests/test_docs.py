@@ -11,6 +11,7 @@ comment above it: ``<!-- not run: needs a GPU -->``.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ import pytest
 import nvtrace
 from nvtrace.cli import VERBS, cli
 from nvtrace.demo import write_report
+from nvtrace.model.trace import GPU_NOT_RECORDED
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -157,6 +159,26 @@ def test_verb_and_its_options_are_documented(verb: str) -> None:
     assert command is not None
     options = {o for p in command.params for o in p.opts if o.startswith("--")}
     assert {option for option in options if option not in page} == set()
+
+
+def note_codes() -> set[str]:
+    """The codes of all notes that nvtrace gives, from its source."""
+    codes = {GPU_NOT_RECORDED}
+    for path in (ROOT / "nvtrace").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Note" and node.args:
+                found = [n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)]
+                codes |= {value for value in found if isinstance(value, str)}
+    return codes
+
+
+def test_note_codes_are_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "figures.md").read_text(encoding="utf-8")
+    table = page.split("\n## Notes\n")[1]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    documented = [code for row in rows for code in re.findall(r"`(\w+)`", row)]
+    assert "no_steps" in note_codes(), "the codes in the source are found"
+    assert sorted(documented) == sorted(note_codes())
 
 
 def test_blocks_are_found() -> None:
