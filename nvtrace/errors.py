@@ -7,6 +7,8 @@ NvtraceError            anything nvtrace reports; its text is one line that says
 │   └── CorruptReport   the file is damaged or incomplete
 ├── ToolNotFound        an external program (nsys) is missing or too old
 ├── OutputError         an output cannot be written
+├── CollectorError      GPU work could not be collected
+│   └── CollectorUnavailable   it cannot be collected in this process, here and now
 └── MissingDependency   an optional Python package is not installed
 """
 
@@ -59,6 +61,26 @@ class OutputError(NvtraceError):
     """An output cannot be written; nothing was left under its final name."""
 
     code = "output"
+
+
+class CollectorError(NvtraceError):
+    """GPU work could not be collected."""
+
+    code = "collector"
+
+
+class CollectorUnavailable(CollectorError):
+    """GPU work cannot be collected in this process, here and now.
+
+    Attributes:
+        verdict: a stable word for programs, as ``nvtrace.sources.cupti.diagnosis`` gives them.
+    """
+
+    code = "collector_unavailable"
+
+    def __init__(self, reason: str, verdict: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
 
 
 class MissingDependency(NvtraceError):

@@ -16,7 +16,7 @@ typedef struct buffer {
     struct buffer *next;
     uint8_t *memory;
     size_t capacity, valid;
-    int64_t requested, completed; /* CLOCK_MONOTONIC, ns */
+    int64_t requested, completed; /* CLOCK_REALTIME, ns */
 } buffer;
 
 typedef struct {
@@ -35,7 +35,7 @@ static counts state;
 
 static int64_t now(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_REALTIME, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 

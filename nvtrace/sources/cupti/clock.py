@@ -1,11 +1,8 @@
-"""CUPTI's clock against the host's.
+"""CUPTI's clock against the clock of the ranges, ``time.time_ns``.
 
-Times leave here as Unix nanoseconds on a steady clock: CLOCK_MONOTONIC (``time.perf_counter_ns``)
-plus the distance of ``time.time_ns`` from it when the capture began. Where nobody sets the wall
-clock meanwhile that is ``time.time_ns`` itself; where somebody does, host and device still agree.
-
-CUPTI's own clock on Linux is the wall clock, unless another client put its own in place. So it is
-measured, at start, at each flush and at stop, not assumed.
+On Linux both are CLOCK_REALTIME, so that setting the clock moves both alike. But another client of
+CUPTI may have put its own clock in place, in any unit, and it stays when that client leaves. So
+the distance is measured at start, at each flush and at stop, not assumed.
 """
 
 from __future__ import annotations
@@ -19,23 +16,29 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 
-STEP_NS = 1000
-WALL_NS = 1_000_000
 _TRIES = 50
+_SAME_NS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """One moment on both clocks, in ns; ``width`` is how far apart the readings around it lay."""
+    """One moment on both clocks.
+
+    Attributes:
+        cupti: CUPTI's reading, in its unit.
+        unix: ``time.time_ns``, halfway between the readings before and after CUPTI's.
+        width: how far apart those lay, ns.
+    """
 
     cupti: int
-    monotonic: int
+    unix: int
     width: int
 
     @property
     def ahead(self) -> int:
-        """What the host's clock shows minus what CUPTI's shows."""
-        return self.monotonic - self.cupti
+        """Unix time minus CUPTI's, 0 where the reading cannot tell them apart."""
+        ahead = self.unix - self.cupti
+        return ahead if abs(ahead) > self.width else 0
 
 
 @dataclass(frozen=True)
@@ -44,80 +47,50 @@ class Clock:
 
     Attributes:
         anchors: the measured moments, in order; at least one.
-        unix_offset: added to CLOCK_MONOTONIC, ns: measured when the capture began.
     """
 
     anchors: tuple[Anchor, ...]
-    unix_offset: int
-
-    @property
-    def wall(self) -> bool:
-        """Whether CUPTI's clock is the wall clock, as it is unless another client replaced it."""
-        return abs(self.offset_ns + self.unix_offset) < WALL_NS
 
     @property
     def offset_ns(self) -> int:
-        """What CLOCK_MONOTONIC was ahead of CUPTI's clock when the capture began."""
+        """What the host's clock was ahead of CUPTI's when the capture began."""
         return self.anchors[0].ahead
 
     @property
     def drift_ns(self) -> int:
-        """How far the two clocks moved apart over the capture."""
+        """How far the two moved apart over the capture."""
         return self.anchors[-1].ahead - self.anchors[0].ahead
 
     @property
-    def steps(self) -> list[tuple[int, int, int]]:
-        """Where the wall clock was set: monotonic ns before and after, and how far it moved."""
-        if not self.wall:
-            return []
-        return [
-            (one.monotonic, two.monotonic, one.ahead - two.ahead)
-            for one, two in zip(self.anchors, self.anchors[1:], strict=False)
-            if abs(one.ahead - two.ahead) > STEP_NS + one.width + two.width
-        ]
+    def foreign(self) -> bool:
+        """Whether CUPTI's clock is not the wall clock: another client has put its own in place."""
+        return any(abs(anchor.ahead) > _SAME_NS for anchor in self.anchors)
 
     def to_unix(self, times: npt.NDArray[np.uint64]) -> I64:
         """Return Unix ns, int64 of shape (n,), of times on CUPTI's clock.
 
-        Between two anchors the clocks are taken to run evenly. Where the wall clock was set, the
-        moment is unknown, and times up to the next anchor are read as before it.
+        Between two anchors the clocks are taken to run evenly; beyond the first and the last, as
+        they do over the whole capture.
         """
-        first = self.anchors[0]
-        # as distances from an anchor, which floats hold exactly, not since 1970
+        first, last = self.anchors[0], self.anchors[-1]
+        # as distances from an anchor: floats hold those exactly, but not the time since 1970
+        since = times.astype(np.int64) - first.cupti
         places = np.array([anchor.cupti - first.cupti for anchor in self.anchors], np.int64)
         ahead = np.array([anchor.ahead - first.ahead for anchor in self.anchors], np.int64)
-        since = times.astype(np.int64) - first.cupti
-        if self.steps:
-            before = np.searchsorted(places, since, "right") - 1
-            moved = ahead[np.clip(before, 0, None)]
-        else:
-            moved = np.rint(_line(since, places, ahead, flat=self.wall)).astype(np.int64)
-        return since + moved + (first.monotonic + self.unix_offset)
-
-
-def _line(at: I64, places: I64, values: I64, *, flat: bool) -> npt.NDArray[np.float64]:
-    """Return ``values`` between ``places``; beyond them the outermost value or slope goes on."""
-    line = np.interp(at, places, values)
-    if flat or len(places) < 2 or places[0] == places[-1]:
-        return line
-    slope = (values[-1] - values[0]) / (places[-1] - places[0])
-    line += np.where(at > places[-1], at - places[-1], 0) * slope
-    line += np.where(at < places[0], at - places[0], 0) * slope
-    return line
+        moved = np.interp(since, places, ahead)
+        if last.cupti > first.cupti:
+            beyond = since - np.clip(since, 0, places[-1])
+            moved += beyond * (self.drift_ns / (last.cupti - first.cupti))
+        return since + np.rint(moved).astype(np.int64) + (first.cupti + first.ahead)
 
 
 def measure(timestamp: Callable[[], int]) -> Anchor:
     """Read CUPTI's clock between two readings of the host's; the closest pair counts."""
     best = Anchor(0, 0, 2**62)
     for _ in range(_TRIES):
-        before = time.perf_counter_ns()
+        before = time.time_ns()
         stamp = timestamp()
-        after = time.perf_counter_ns()
-        if after - before < best.width:
+        after = time.time_ns()
+        if 0 <= after - before < best.width:
             best = Anchor(stamp, (before + after) // 2, after - before)
     return best
-
-
-def unix_offset() -> int:
-    """Return how much ``time.time_ns`` is ahead of ``time.perf_counter_ns``."""
-    return -measure(time.time_ns).ahead

@@ -1,4 +1,4 @@
-"""The CUDA driver library, as far as a collector needs it: through ctypes, no package, no header."""
+"""The CUDA driver library, as far as a collector needs it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAME = "libcuda.so.1"
 NO_DEVICE, STUB = 100, 34
 _SM_COUNT = 16
 _NODES = Path("/dev")
-_WSL_NODE = Path("/dev/dxg")
+_OTHER_NODES = ("dxg", "nvhost-gpu", "nvgpu")  # WSL, Jetson
 
 
 def device_nodes() -> int:
     """Return how many GPUs the kernel's driver shows here; CUDA is not touched."""
     found = [node for node in _NODES.glob("nvidia[0-9]*") if node.name[6:].isdigit()]
-    return len(found) or int(_WSL_NODE.exists())
+    return len(found) or int(any((_NODES / name).exists() for name in _OTHER_NODES))
 
 
 class DriverError(Exception):

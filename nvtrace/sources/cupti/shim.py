@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ SMALLEST_RECORD = 8
 
 @dataclass(frozen=True)
 class Counts:
-    """The account of the buffers, since ``begin``; times are CLOCK_MONOTONIC in ns.
+    """The account of the buffers, since ``begin``; times are Unix ns.
 
     Attributes:
         buffers: buffers that exist.
@@ -52,6 +52,11 @@ class Counts:
     over_limit: int
     foreign: int
 
+    @property
+    def lost_span(self) -> tuple[int, int] | None:
+        """Between which times the lost buffers were filled; None when none was lost."""
+        return (self.lost_from, self.lost_until) if self.lost_buffers else None
+
 
 class _Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in Counts.__dataclass_fields__]
@@ -79,7 +84,8 @@ class Shim:
         library.nvt_walk.argtypes = [pointer, size, pointer, ctypes.c_uint32]
         library.nvt_walk.argtypes += [pointer, pointer, size, ctypes.POINTER(size)]
         library.nvt_walk.restype = size
-        self._memory: type[ctypes.Array[ctypes.c_uint8]] = ctypes.c_uint8 * 0
+        self._memory = ctypes.c_uint8 * 0
+        self._memory_bytes = 0
         self.requested = _address(library.nvt_requested)
         self.completed = _address(library.nvt_completed)
         self.ignored = _address(library.nvt_ignored)
@@ -95,8 +101,8 @@ class Shim:
     def limit(self, buffer_bytes: int, buffers: int) -> None:
         """Set the size of new buffers and how many there may be."""
         # buffers of an earlier, larger size may still come back
-        if buffer_bytes > self._memory._length_:
-            self._memory = ctypes.c_uint8 * buffer_bytes
+        if buffer_bytes > self._memory_bytes:
+            self._memory, self._memory_bytes = ctypes.c_uint8 * buffer_bytes, buffer_bytes
         self._library.nvt_limit(buffer_bytes, buffers)
 
     @contextmanager
@@ -114,7 +120,7 @@ class Shim:
             if memory:
                 self._library.nvt_recycle(memory)
 
-    def drain(self) -> Iterator[U8]:
+    def drain(self) -> Generator[U8, None, None]:
         """Yield the records of each full buffer, oldest first; each is valid until the next."""
         while True:
             with self._popped() as records:
