@@ -1,9 +1,9 @@
 """Reads whole integer columns straight from the leaf pages of an SQLite table, in numpy.
 
 SQLite's file format is public and frozen (https://www.sqlite.org/fileformat2.html). A row is a
-cell of a leaf page: varints for its size, its rowid and its header's size, one serial type a column,
-then the values. Here the cells of a batch of pages are decoded together, column by column. Whatever
-is unusual, or damaged, raises Unusual, and the caller asks SQLite itself.
+cell of a leaf page: varints for its size, its rowid and its header's size, one serial type a
+column, then the values. Here the cells of a batch of pages are decoded together, column by column.
+Whatever is unusual, or damaged, raises Unusual, and the caller asks SQLite itself.
 """
 
 from __future__ import annotations
