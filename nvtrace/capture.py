@@ -338,7 +338,8 @@ def _streams(device: Columns, known: Sequence[Device]) -> tuple[Columns, I32, tu
 def _order(columns: Columns) -> I64:
     if not columns:
         return np.empty(0, np.int64)
-    return stable_order(columns["start"], -columns["end"])
+    keys = [columns["start"], -columns["end"]]
+    return stable_order(*keys, columns["kind"]) if "kind" in columns else stable_order(*keys)
 
 
 def _table(
@@ -362,4 +363,5 @@ def _moved(details: Columns, order: I64) -> Table:
         return Table.empty(schema.KERNEL_DETAILS)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    return Table(schema.KERNEL_DETAILS, {**details, "row": place[details["row"]]})
+    moved = Table(schema.KERNEL_DETAILS, {**details, "row": place[details["row"]]})
+    return moved.take(np.argsort(moved["row"], kind="stable"))

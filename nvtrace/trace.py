@@ -185,6 +185,20 @@ class Trace(TraceData):
             progress=progress,
         )
 
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write everything to an SQLite file that ``nvtrace.load`` and ``nsys stats`` read.
+
+        Args:
+            path: the file; it appears when it is whole.
+            overwrite: replace a file that is there.
+
+        Raises:
+            OutputError: there is a file already, or it cannot be written.
+        """
+        from nvtrace.sinks import nsys_sqlite
+
+        nsys_sqlite.write(self, path, overwrite=overwrite)
+
     def __repr__(self) -> str:
         return (
             f"<Trace of {', '.join(source.name for source in self.sources)}: "

@@ -237,7 +237,7 @@ def _order(table: Table) -> npt.NDArray[np.int64]:
 
 def _device_and_details(first: TraceData, parts: list[_Part]) -> dict[str, Table]:
     device = _joined(first.device, [part.device() for part in parts])
-    order = _order(device)
+    order = np.lexsort((device["kind"], -device["end"], device["start"]))
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     details = []
@@ -247,4 +247,6 @@ def _device_and_details(first: TraceData, parts: list[_Part]) -> dict[str, Table
         columns["row"] = place[columns["row"] + before]
         details.append(columns)
         before += part.trace.device.rows
-    return {"device": device.take(order), "kernel_details": _joined(first.kernel_details, details)}
+    joined = _joined(first.kernel_details, details)
+    by_row = joined.take(np.argsort(joined["row"], kind="stable"))
+    return {"device": device.take(order), "kernel_details": by_row}

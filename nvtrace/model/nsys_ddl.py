@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nvtrace.model.schema import COPY_KINDS
+from nvtrace.model.trace import Counter, CpuUsage, Device, Domain, Note, Process, Source
 
 SCHEMA_VERSION = "3.7.2"
 PRODUCT_VERSION = "2023.4.4.54"
@@ -143,43 +144,31 @@ COLUMNS = {
 SAVED_FORMAT = 1
 """What this version of nvtrace writes into its own tables, and the newest that it reads."""
 
-# Rows are in the order of the model's tables, whose row numbers other tables refer to.
+# Tables whose columns are the fields of the model's records. Here and below, rows are in the order
+# of the model, whose row numbers other tables refer to.
+OWN_RECORDS: dict[str, type] = {
+    "NVTRACE_SOURCES": Source,
+    "NVTRACE_NOTES": Note,
+    "NVTRACE_CPU": CpuUsage,
+    "NVTRACE_PROCESSES": Process,
+    "NVTRACE_DEVICES": Device,
+    "NVTRACE_DOMAINS": Domain,
+    "NVTRACE_COUNTERS": Counter,
+}
+
 OWN_COLUMNS = {
     "NVTRACE_TRACE": """
         name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL
     """,
-    "NVTRACE_SOURCES": """
-        name TEXT NOT NULL, product TEXT, schema TEXT, offsetNs INTEGER NOT NULL
-    """,
-    "NVTRACE_NOTES": """
-        code TEXT NOT NULL, message TEXT NOT NULL
-    """,
-    "NVTRACE_CPU": """
-        name TEXT NOT NULL, busyNs INTEGER NOT NULL, windowNs INTEGER NOT NULL
-    """,
-    "NVTRACE_PROCESSES": """
-        globalPid INTEGER NOT NULL, pid INTEGER NOT NULL, name TEXT, rank INTEGER, host TEXT,
-        source TEXT NOT NULL
-    """,
     "NVTRACE_THREADS": """
         globalTid INTEGER NOT NULL, tid INTEGER NOT NULL
-    """,
-    "NVTRACE_DEVICES": """
-        ordinal INTEGER NOT NULL, name TEXT, uuid TEXT, busId TEXT, memoryBytes INTEGER,
-        smCount INTEGER, process INTEGER NOT NULL
     """,
     "NVTRACE_STREAMS": """
         process INTEGER NOT NULL, device INTEGER NOT NULL, deviceId INTEGER NOT NULL,
         contextId INTEGER NOT NULL, streamId INTEGER NOT NULL
     """,
-    "NVTRACE_DOMAINS": """
-        process INTEGER NOT NULL, name TEXT NOT NULL
-    """,
     "NVTRACE_CATEGORIES": """
         name TEXT NOT NULL
-    """,
-    "NVTRACE_COUNTERS": """
-        name TEXT NOT NULL, unit TEXT NOT NULL, device INTEGER NOT NULL, process INTEGER NOT NULL
     """,
     "NVTRACE_SAMPLES": """
         time INTEGER NOT NULL, counter INTEGER NOT NULL, value REAL

@@ -130,11 +130,11 @@ class Recorded:
 class TraceData:
     """The tables of one trace.
 
-    Rows of ``ranges``, ``calls`` and ``device`` are sorted by start (ranges: longer first at equal
-    starts). Times are int64 ns relative to the first event; ``origin_unix_ns + t`` is absolute time
-    where the origin is known. ``shift_ns`` is what was subtracted from the input's own times, and
-    ``capture_start`` is where the capture itself began: work stamped before it is kept but widens
-    no window.
+    Rows of ``ranges``, ``calls`` and ``device`` are sorted by start, longer first (``device``: then
+    by kind), those of ``kernel_details`` by row. Times are int64 ns relative to the first event;
+    ``origin_unix_ns + t`` is absolute time where the origin is known. ``shift_ns`` is what was
+    subtracted from the input's own times, and ``capture_start`` is where the capture itself began:
+    work stamped before it is kept but widens no window.
     """
 
     ranges: Table = field(default_factory=partial(Table.empty, schema.RANGES))

@@ -38,12 +38,13 @@ _PAYLOADS = {
 
 @dataclass
 class EventReader:
-    """Reads the event tables of one export."""
+    """Reads the event tables of one export; names of calls carry ABI versions in those of nsys."""
 
     reader: SqliteReader
     strings: Strings
     names: Names
     identities: Identities
+    abi_versions: bool = True
 
     def __post_init__(self) -> None:
         self.domains: dict[tuple[int, str], int] = {}
@@ -164,7 +165,7 @@ class EventReader:
         return {
             "start": rows["start"],
             "end": rows["end"],
-            "name": self.names.rows(rows["nameId"], api=True),
+            "name": self.names.rows(rows["nameId"], api=self.abi_versions),
             "thread": thread,
             "process": self.identities.processes(rows["globalTid"]),
             "correlation": rows["correlationId"],

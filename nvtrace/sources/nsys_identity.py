@@ -42,6 +42,28 @@ class Identities:
         self._streams: dict[tuple[int, int, int, int], int] = {}
         self._hardware = _Hardware(reader)
 
+    def hand_out(
+        self,
+        processes: Iterable[int],
+        threads: Iterable[int],
+        devices: Iterable[Device],
+        streams: Iterable[tuple[int, int, int, int, int]],
+    ) -> None:
+        """Hand out rows in a known order, before any is met.
+
+        Args:
+            processes: globalPid of each.
+            threads: globalTid of each.
+            devices: the devices.
+            streams: (process row, device row, CUDA device, context, stream) of each.
+        """
+        _handed_out(self._processes, processes)
+        _handed_out(self._threads, threads)
+        self._device_rows += devices
+        for process, device, ordinal, context, stream in streams:
+            self._devices[process, ordinal] = device
+            _handed_out(self._streams, [(process, ordinal, context, stream)])
+
     def processes(self, global_ids: I64) -> I32:
         """Return process rows of globalTid or globalPid values, int32 of shape (n,)."""
         distinct, codes = factorize(global_ids & PROCESS_MASK)

@@ -16,7 +16,7 @@ from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
-from nvtrace.sources import nsys_facts, nsys_samples
+from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved
 from nvtrace.sources.nsys_events import OPEN, Columns, EventReader
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
@@ -40,6 +40,7 @@ def read(
     Raises:
         NotAReport: the file is something else.
         CorruptReport: the file is empty, truncated or damaged.
+        SourceError: another version of nvtrace saved the file.
     """
     reader = SqliteReader(path)
     try:
@@ -48,6 +49,8 @@ def read(
                 f"{path}: an SQLite database, but not an Nsight Systems export (none of its tables "
                 "is there); export the report with: nsys export --type sqlite REPORT.nsys-rep"
             )
+        if nsys_saved.is_saved(reader):
+            return nsys_saved.read(reader, details=details, progress=progress or (lambda _: None))
         return _Import(reader, name or path.name, progress or (lambda _: None)).run(details)
     finally:
         reader.close()
