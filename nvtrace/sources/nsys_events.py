@@ -28,6 +28,8 @@ _CATEGORY_NAME, _DOMAIN_CREATE = 33, 75
 _BACKTRACE = 67
 OPEN = -(2**63) + 1
 
+_MOST_BYTES = 2**50  # more in one copy is damage, not data
+
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _PAYLOADS = {
     PayloadType.UINT: ("uint64Value", "uint32Value"),
@@ -193,6 +195,8 @@ class EventReader:
         rows = self._activity(table, {"bytes": -1, "copyKind": 0})
         if not rows:
             return {}
+        possible = (rows["bytes"] >= 0) & (rows["bytes"] < _MOST_BYTES)
+        rows["bytes"] = np.where(possible, rows["bytes"], -1)
         if kind is DeviceKind.MEMCPY:
             names = self.names.copy_rows(rows["copyKind"])
         else:

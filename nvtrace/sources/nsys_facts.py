@@ -91,18 +91,30 @@ def recorded(reader: SqliteReader) -> Recorded:
 
 def versions(reader: SqliteReader) -> tuple[str | None, str | None]:
     """Return the exporter's version and the schema's version, None where the file is silent."""
+    facts = _export_facts(reader)
+    product = facts.get("EXPORT_PRODUCT_VERSION")
+    schema = facts.get("EXPORT_SCHEMA_VERSION")
+    return f"Nsight Systems {product}" if product else None, str(schema) if schema else None
+
+
+def added_to_times(reader: SqliteReader) -> int:
+    """Return what the export was told to add to all event times, ns (``nsys export --ts-shift``).
+
+    With ``--ts-normalize`` that is the Unix time at which the capture began.
+    """
+    facts = _export_facts(reader)
+    for name in ("EXPORT_CONFIG_TIME_SHIFT", "EXPORT_PARAM_TIME_SHIFT"):
+        stated = str(facts.get(name, ""))
+        if re.fullmatch(r"-?\d{1,18}|-?[1-8]\d{18}", stated):
+            return int(stated)
+    return 0
+
+
+def _export_facts(reader: SqliteReader) -> dict[str, object]:
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         if {"name", "value"} <= set(reader.columns(table)):
-            facts = dict(
-                reader.query(
-                    f"SELECT name, value FROM {table} WHERE name IN "
-                    "('EXPORT_PRODUCT_VERSION', 'EXPORT_SCHEMA_VERSION')"
-                )
-            )
-            product = facts.get("EXPORT_PRODUCT_VERSION")
-            schema = facts.get("EXPORT_SCHEMA_VERSION")
-            return (f"Nsight Systems {product}" if product else None, schema and str(schema))
-    return None, None
+            return dict(reader.query(f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT%'"))
+    return {}
 
 
 def capture_end(reader: SqliteReader) -> int | None:
@@ -168,7 +180,7 @@ def _diagnostics(reader: SqliteReader) -> list[Note]:
         (severity, re.sub(r"\d+", "#", _PATH.sub("…", text or "")))
         for severity, text in reader.query(sql)
     )
-    ordered = sorted(tally.items(), key=lambda item: (-item[0][0], -item[1]))
+    ordered = sorted(tally.items(), key=lambda item: (-item[0][0], -item[1], item[0][1]))
     found = [
         Note(
             "nsys_error" if severity == _ERROR else "nsys_warning",

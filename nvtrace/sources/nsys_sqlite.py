@@ -16,7 +16,7 @@ from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
-from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved
+from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved, nsys_times
 from nvtrace.sources.nsys_events import OPEN, Columns, EventReader
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
@@ -86,6 +86,10 @@ class _Import:
         device = _concatenated([part for part in parts if part], schema.DEVICE)
         nodes = self._events.graph_nodes()
         sampled, counters = nsys_samples.samples(self._reader, self._identities)
+        added = nsys_facts.added_to_times(self._reader)
+        for columns in (ranges, calls, device, nodes):
+            nsys_times.subtract(columns, added)
+        self._notes += nsys_times.discard_impossible((ranges, calls, nodes), device)
         untimed = self._without_time(device)
         shift, end = self._bounds(ranges, calls, device, untimed)
         self._close(ranges, end)
@@ -104,7 +108,7 @@ class _Import:
             device=_table(schema.DEVICE, device, shift, order),
             kernel_details=_details(detail, order, kernels),
             graph_nodes=_table(schema.GRAPH_NODES, nodes, shift),
-            samples=_samples(sampled, shift),
+            samples=_samples(sampled, shift + added),
             streams=self._identities.stream_table(),
             threads=threads,
             strings=self._strings,
@@ -117,7 +121,7 @@ class _Import:
             notes=tuple(self._notes),
             recorded=nsys_facts.recorded(self._reader),
             origin_unix_ns=None if origin is None else origin + shift,
-            shift_ns=shift,
+            shift_ns=shift + added,
             capture_start=max(-shift, 0),
         )
 
@@ -156,8 +160,10 @@ class _Import:
         is_range = ranges["style"] != RangeStyle.MARK
         stated = nsys_facts.capture_end(self._reader)
         unfinished = ranges["end"] == OPEN
-        if stated is not None:
-            unfinished |= is_range & (ranges["end"] == stated)
+        if stated is not None and is_range.any():
+            # a capture can go on for a little after the end that it states
+            last = max(stated, int(ranges["end"][is_range].max()))
+            unfinished |= is_range & (ranges["end"] == last)
         ranges["flags"] = np.where(unfinished, RangeFlag.UNFINISHED, 0).astype(np.uint8)
         ranges["end"] = np.where(ranges["end"] == OPEN, end, ranges["end"])
         if count := int(unfinished.sum()):

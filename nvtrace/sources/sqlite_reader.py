@@ -18,6 +18,8 @@ from nvtrace.errors import CorruptReport, NotAReport, SourceError
 I64 = npt.NDArray[np.int64]
 
 _MAGIC = b"SQLite format 3\0"
+# sqlite3 fails to decode SQLite's own message where that quotes a damaged schema
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 class SqliteReader:
@@ -41,7 +43,7 @@ class SqliteReader:
             self._connection = sqlite3.connect(uri, uri=True)
             self._connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
             self.tables = self._tables()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._damaged(error) from error
 
     def close(self) -> None:
@@ -62,9 +64,11 @@ class SqliteReader:
             for name in names
         }
 
-    def _damaged(self, error: sqlite3.Error) -> SourceError:
+    def _damaged(self, error: Exception) -> SourceError:
+        reason = str(error) if isinstance(error, sqlite3.Error) else "malformed database schema"
+        reason = "".join(letter if letter.isprintable() else "?" for letter in reason)
         return CorruptReport(
-            f"{self.path}: the database cannot be read ({error}); export the report again"
+            f"{self.path}: the database cannot be read ({reason}); export the report again"
         )
 
     def columns(self, table: str) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ class SqliteReader:
         """
         try:
             return self._connection.execute(sql).fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._damaged(error) from error
 
     def integers(
@@ -133,14 +137,14 @@ class SqliteReader:
             return np.fromiter(
                 (-1 if row[0] is None else intern(row[0]) for row in rows), dtype=np.int32
             )
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._damaged(error) from error
 
     def _flat(self, sql: str, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
         try:
             cursor = self._connection.execute(sql)
             return np.fromiter(chain.from_iterable(cursor), dtype=dtype, count=count)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._damaged(error) from error
 
     @cached_property
@@ -148,7 +152,11 @@ class SqliteReader:
         """The StringIds table: ids in ascending order, and their texts."""
         if not {"id", "value"} <= set(self.columns("StringIds")):
             return np.empty(0, np.int64), []
-        rows = self.query("SELECT id, CAST(ifnull(value, '') AS TEXT) FROM StringIds ORDER BY id")
+        # a modified file may have ids as text, or none
+        rows = self.query(
+            "SELECT CAST(id AS INTEGER), CAST(ifnull(value, '') AS TEXT) FROM StringIds "
+            "WHERE id GLOB '[0-9]*' ORDER BY 1"
+        )
         ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
         return ids, [row[1] for row in rows]
 
