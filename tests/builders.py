@@ -188,7 +188,8 @@ class _Tables:
         self.threads: dict[tuple[int, int], int] = {}
         self.processes: dict[int, int] = {}
         self.domains: dict[Domain, int] = {}
-        self.devices: dict[Any, int] = {}
+        self.devices: list[Device] = []
+        self.unknown: dict[tuple[int, int], int] = {}
         self.streams: dict[tuple[int, int, int], int] = {}
 
     def trace(self) -> Trace:
@@ -233,15 +234,11 @@ class _Tables:
             processes=tuple(
                 Process(pid, rank=capture.rank, source=capture.source) for pid in self.processes
             ),
-            devices=tuple(
-                Device(key[1], uuid=key[0] if isinstance(key[0], str) else None,
-                       process=-1 if isinstance(key[0], str) else self.processes[key[0]])
-                for key in self.devices
-            ),
+            devices=tuple(self.devices),
             sources=(Source(capture.source),),
             recorded=capture.recorded,
             origin_unix_ns=capture.origin,
-        )  # fmt: skip
+        )
 
     def _thread(self, pid: int, tid: int) -> int:
         self._process(pid)
@@ -251,8 +248,13 @@ class _Tables:
         return self.processes.setdefault(pid, len(self.processes))
 
     def _device(self, pid: int, device: int) -> int:
-        key = (self.capture.uuids.get((pid, device), pid), device)
-        return self.devices.setdefault(key, len(self.devices))
+        uuid = self.capture.uuids.get((pid, device))
+        known = [row for row, one in enumerate(self.devices) if uuid and one.uuid == uuid]
+        if not known and (pid, device) not in self.unknown:
+            owner = -1 if uuid else self.processes[pid]
+            self.devices.append(Device(device, uuid=uuid, process=owner))
+        row = known[0] if known else len(self.devices) - 1
+        return row if uuid else self.unknown.setdefault((pid, device), row)
 
     def _range(self, row: Range) -> dict[str, Any]:
         thread = self._thread(row.pid, row.tid)

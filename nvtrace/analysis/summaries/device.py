@@ -64,16 +64,17 @@ def _notes(measures: Measures) -> tuple[str, ...]:
 def device_labels(measures: Measures) -> list[str]:
     """Return a label a device row, distinct: ``GPU0``, with the pid where that is not enough."""
     trace = measures.trace
-    labels = [f"GPU{device.ordinal}" for device in trace.devices]
+    plain = [f"GPU{device.ordinal}" for device in trace.devices]
+    labels = plain.copy()
     for row, device in enumerate(trace.devices):
-        if labels.count(f"GPU{device.ordinal}") > 1 or device.process >= 0:
+        if plain.count(plain[row]) > 1 or device.process >= 0:
             streams = np.flatnonzero(trace.streams["device"] == row)
             owners = {trace.processes[p].pid for p in trace.streams["process"][streams].tolist()}
             labels[row] += f" (pid {', '.join(map(str, sorted(owners)))})"
-    for row, device in enumerate(trace.devices):
-        if labels.count(labels[row]) > 1:
-            labels[row] += f" [{device.uuid or device.bus_id or row}]"
-    return labels
+    return [
+        label if labels.count(label) == 1 else f"{label} [{device.uuid or device.bus_id or row}]"
+        for row, (label, device) in enumerate(zip(labels, trace.devices, strict=True))
+    ]
 
 
 def no_device_activity(measures: Measures) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import clipped, merged, sum_by
+from nvtrace.analysis.intervals import clipped, merged, sum_by, union_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.overview import STEP_NAME
@@ -159,12 +159,13 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
     above = np.where(parent >= 0, explained.range_phase[np.maximum(parent, 0)], -1)
     exclusive = measures.range_time.copy()
     inner = above >= 0
-    exclusive -= sum_by(above[inner], measures.range_time[rows[inner]], ranges.rows)
+    within = rows[inner]
+    exclusive -= union_by(above[inner], ranges["start"][within], ranges["end"][within], ranges.rows)
     merged_into = _instances(explained.range_kind, rows, above, ranges.rows)
     gpu = _phase_gpu(measures)
     instances, codes = np.unique(merged_into, return_inverse=True)
     count_ = len(instances)
-    cpu_of = sum_by(codes, np.maximum(exclusive[rows], 0), count_)
+    cpu_of = sum_by(codes, exclusive[rows], count_)
     counted = np.ones(count_, np.bool_)
     if within_steps:
         counted = _in_steps(measures, instances)
