@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.emit import DOMAIN, Label
-from nvtrace.emit.recorder import Recording
+from nvtrace.emit import DOMAIN, pairing
+from nvtrace.emit.recording import Recording
 from nvtrace.model import schema
 from nvtrace.model.arrays import factorize, stable_order
 from nvtrace.model.harvest import Harvest, HarvestedRanges, category_of
-from nvtrace.model.schema import PayloadType, RangeFlag, RangeStyle
+from nvtrace.model.schema import RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import (
@@ -153,22 +152,21 @@ class _Assembly:
         )
 
     def _ranges(self) -> Columns:
-        numbers, starts, ends, tids, end_tids, styles, flags = self._rows()
-        labels = _Labels(self._recording.labels, self._strings, self._categories, self._domains)
+        for thread in self._recording.threads:
+            self._thread_names[thread.tid] = thread.name
+        rows = pairing.rows(self._recording)
+        labels = pairing.label_columns(
+            self._recording.labels, self._strings, self._categories, self._domains
+        )
         return {
-            "start": starts,
-            "end": ends,
-            "name": labels.name[numbers],
-            "domain": labels.domain[numbers],
-            "category": labels.category[numbers],
-            "thread": self._thread(tids),
-            "end_thread": self._thread(end_tids),
-            "style": styles,
-            "flags": flags,
-            "color": labels.color[numbers],
-            "payload_type": labels.payload_type[numbers],
-            "payload": labels.payload[numbers],
-            "text": np.full(len(numbers), -1, np.int32),
+            "start": rows.start,
+            "end": rows.end,
+            "thread": self._thread(rows.thread),
+            "end_thread": self._thread(rows.end_thread),
+            "style": rows.style,
+            "flags": rows.flags,
+            **{name: values[rows.label] for name, values in labels.items()},
+            "text": np.full(len(rows.label), -1, np.int32),
         }
 
     def _harvested(self, harvest: Harvest, rows: HarvestedRanges) -> Columns:
@@ -206,41 +204,6 @@ class _Assembly:
         joined = Table.concatenate(schema.SAMPLES, parts)
         return joined.take(np.argsort(joined["time"], kind="stable"))
 
-    def _rows(self) -> tuple[I64, I64, I64, I64, I64, npt.NDArray[np.uint8], Any]:
-        parts: list[npt.NDArray[np.int64]] = []
-        window_end = self._recording.end_ns
-        for tid, name, rows, still_open in self._recording.threads:
-            self._thread_names[tid] = name
-            closed = np.array(rows[: len(rows) // 3 * 3], np.int64).reshape(-1, 3)
-            parts.append(_seven(closed, tid, RangeStyle.PUSH_POP, 0))
-            opened = np.array(
-                [(label, start, max(window_end, start)) for label, start in still_open], np.int64
-            ).reshape(-1, 3)
-            parts.append(_seven(opened, tid, RangeStyle.PUSH_POP, RangeFlag.UNFINISHED))
-        beside = [
-            (
-                one.label,
-                one.start,
-                max(window_end, one.start) if one.end is None else one.end,
-                one.tid,
-                one.end_tid or one.tid,
-                RangeStyle.MARK if one.mark else RangeStyle.START_END,
-                RangeFlag.UNFINISHED if one.end is None else 0,
-            )
-            for one in self._recording.beside
-        ]
-        parts.append(np.array(beside, np.int64).reshape(-1, 7))
-        rows7 = np.concatenate(parts)
-        return (
-            rows7[:, 0],
-            rows7[:, 1],
-            np.maximum(rows7[:, 2], rows7[:, 1]),
-            rows7[:, 3],
-            rows7[:, 4],
-            rows7[:, 5].astype(np.uint8),
-            rows7[:, 6].astype(np.uint8),
-        )
-
     def _device_side(self) -> tuple[Columns, Columns, Columns, Columns, tuple[Device, ...]]:
         activity = self._activity
         if activity is None:
@@ -275,43 +238,8 @@ class _Assembly:
         return call_columns, device_columns, dict(activity.details), streams, devices
 
 
-class _Labels:
-    """Columns of labels, to be taken by number."""
-
-    def __init__(
-        self,
-        labels: Sequence[Label],
-        strings: Strings,
-        categories: Strings,
-        domains: dict[str, int],
-    ) -> None:
-        self.name = strings.intern_all(label.name for label in labels)
-        self.category = categories.intern_all(label.category for label in labels)
-        self.domain = np.array(
-            [domains.setdefault(label.domain, len(domains)) for label in labels], np.int32
-        )
-        self.color = np.array([label.color for label in labels], np.uint32)
-        payloads = [_payload(label.payload) for label in labels]
-        self.payload_type = np.array([kind for kind, _ in payloads], np.uint8)
-        self.payload = np.array([bits for _, bits in payloads], np.int64)
-
-
-def _payload(value: float | None) -> tuple[PayloadType, int]:
-    if value is None:
-        return PayloadType.NONE, 0
-    if isinstance(value, int):
-        return PayloadType.INT, value
-    return PayloadType.FLOAT, struct.unpack("<q", struct.pack("<d", value))[0]
-
-
 def _joined(first: Columns, second: Columns) -> Columns:
     return {name: np.concatenate([first[name], second[name]]) for name in first}
-
-
-def _seven(rows: I64, tid: int, style: int, flags: int) -> I64:
-    """Return (label, start, end) rows with thread, end thread, style and flags."""
-    rest = np.tile(np.array([tid, tid, style, flags], np.int64), (len(rows), 1))
-    return np.concatenate([rows, rest], axis=1)
 
 
 def _streams(device: Columns, known: Sequence[Device]) -> tuple[Columns, I32, tuple[Device, ...]]:

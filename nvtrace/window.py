@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nvtrace.choices import ProfilerTarget
 from nvtrace.cpu_time import CpuMeter
 from nvtrace.emit import Emitter, Label, logger, switch
-from nvtrace.emit.recorder import Recorder, Recording
+from nvtrace.emit.recorder import Recorder
+from nvtrace.emit.recording import Recording
 from nvtrace.errors import NvtraceError
 from nvtrace.instrumentation import Adapter, AdapterOptions
 from nvtrace.model.harvest import Harvest
@@ -72,14 +73,13 @@ class Window:
             self._step = self._recorder.open(label, at_ns)
 
     def end_step(self, at_ns: int | None) -> None:
-        """Close the range of the step, and look after the memory budget.
+        """Close the range of the step.
 
         Args:
             at_ns: Unix time; None for a step that never ended, of which no record is kept.
         """
         if self._step is not None and self._recorder is not None:
             self._recorder.close(self._step, at_ns)
-            self._recorder.make_room()
         self._step = None
 
     def finish(self, *, cut_short: bool) -> Trace:
