@@ -26,12 +26,13 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     if high - low > 4 * len(values) + 65536:
         distinct, codes = np.unique(values, return_inverse=True)
         return distinct, codes.astype(np.int32)
-    offsets = (values - values.dtype.type(low)).astype(np.int64)
+    least = values.dtype.type(low)
+    offsets = (values - least).astype(np.int64)
     present = np.zeros(high - low + 1, np.bool_)
     present[offsets] = True
     table = np.cumsum(present, dtype=np.int32)
     table -= 1
-    return (np.flatnonzero(present) + low).astype(values.dtype), table[offsets]
+    return np.flatnonzero(present).astype(values.dtype) + least, table[offsets]
 
 
 def stable_order(*keys: npt.NDArray[Any]) -> I64:
