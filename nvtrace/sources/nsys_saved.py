@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.errors import SourceError
+from nvtrace.errors import CorruptReport, SourceError
 from nvtrace.model import schema
 from nvtrace.model.arrays import stable_order
 from nvtrace.model.nsys_ddl import OWN_COLUMNS, OWN_RECORDS, SAVED_FORMAT
@@ -65,7 +65,14 @@ def read(reader: SqliteReader, *, details: bool, progress: Callable[[str], None]
             f"{reader.path}: saved by another version of nvtrace (format {facts.get('format')}, "
             f"this one reads {SAVED_FORMAT}); update nvtrace"
         )
-    return _Saved(reader, facts).trace(details, progress)
+    try:
+        trace = _Saved(reader, facts).trace(details, progress)
+        _check_references(trace)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CorruptReport(
+            f"{reader.path}: damaged, its tables do not fit together ({error}); save the trace again"
+        ) from error
+    return trace
 
 
 class _Saved:
@@ -212,6 +219,26 @@ class _SavedEvents(EventReader):
                 default[domain.process] = row
         domain_rows = np.where(domain_ids == 0, default[process], domain_ids - 1)
         return domain_rows.astype(np.int32), (category_ids - 1).astype(np.int32)
+
+
+def _check_references(trace: TraceData) -> None:
+    """Refuse rows that refer to rows which are not there."""
+    counts = {
+        "name": len(trace.strings),
+        "short_name": len(trace.strings),
+        "text": len(trace.strings),
+        "domain": len(trace.domains),
+        "category": len(trace.categories),
+        "thread": trace.threads.rows,
+        "end_thread": trace.threads.rows,
+        "process": len(trace.processes),
+        "stream": trace.streams.rows,
+        "counter": len(trace.counters),
+    }
+    for table in (trace.ranges, trace.calls, trace.device, trace.threads, trace.samples):
+        for name in counts.keys() & table.keys():
+            if int(table[name].max(initial=-1)) >= counts[name]:
+                raise ValueError(f"a {name} is missing")
 
 
 def _as_it_is(value: Any) -> Any:

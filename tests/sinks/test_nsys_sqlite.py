@@ -378,6 +378,24 @@ class TestFile:
         with pytest.raises(nvtrace.SourceError, match="another version of nvtrace"):
             nvtrace.load(path)
 
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "DELETE FROM NVTRACE_TRACE WHERE name = 'strings'",
+            "DELETE FROM NVTRACE_THREADS WHERE rowid = 1",
+            "DROP TABLE NVTRACE_STREAMS",
+            "INSERT INTO NVTRACE_RANGES VALUES (99999, 1, 0, 0)",
+            "UPDATE NVTX_EVENTS SET domainId = 99",
+        ],
+    )
+    def test_damaged(self, demo, tmp_path, damage):
+        path = tmp_path / "x.sqlite"
+        demo.save(path)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(damage)
+        with pytest.raises(nvtrace.CorruptReport, match="damaged"):
+            nvtrace.load(path)
+
     def test_without_its_own_tables_is_still_an_export(self, demo, tmp_path):
         """What nsys has a place for is in its own tables: any reader of exports finds it."""
         path = tmp_path / "x.sqlite"
