@@ -178,6 +178,10 @@ class _Hardware:
             # without the process's own map, the export names each GPU's CUDA number at best
             matches = [gpu for gpu, facts in here.items() if facts.get("cuDevice") == ordinal]
             found = matches[0] if len(matches) == 1 else None
+            if not matches and ordinal == 0 and len(here) == 1:
+                # exports of 2021 give no CUDA number; the machine's only GPU needs none
+                ((only, facts),) = here.items()
+                found = None if "cuDevice" in facts else only
         if found is None:
             return Device(ordinal, process=process), None
         facts = here[found]
