@@ -41,10 +41,11 @@ def load(
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not given:
         raise NotAReport("no file given; name a report")
-    files: list[Path] = []
+    named: dict[str, Path] = {}
     for one in given:
-        files += [file for file in _files(one) if file not in files]
-    files = _each_run_once(files)
+        for file in _files(one):
+            named.setdefault(os.path.realpath(file), file)
+    files = _each_run_once(list(named.values()))
     if len(files) == 1:
         return Trace.of(_read(files[0], details, progress))
     traces = []
