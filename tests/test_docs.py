@@ -25,6 +25,7 @@ import click
 import pytest
 
 import nvtrace
+from nvtrace.analysis.reporting import VIEWS
 from nvtrace.cli import VERBS, cli
 from nvtrace.demo import write_report
 from nvtrace.model.trace import GPU_NOT_RECORDED
@@ -159,6 +160,23 @@ def test_verb_and_its_options_are_documented(verb: str) -> None:
     assert command is not None
     options = {o for p in command.params for o in p.opts if o.startswith("--")}
     assert {option for option in options if option not in page} == set()
+
+
+def test_keys_of_the_json_are_documented(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    stems = ("total_ns", "avg_ns", "max_ns", "min_ns", "ratio")
+    trace = nvtrace.load(write_report(tmp_path / "report.sqlite", truth=False))
+    for view, table in trace.summary(VIEWS).tables.items():
+        row = re.search(rf"^\| `{view}` \| (.*) \|$", page, re.MULTILINE)
+        assert row, f"no row for {view}"
+        keys: list[str] = []
+        for word in re.findall(r"`([a-z_]+\*?)`", row[1].replace("(`cpu` or `gpu`)", "")):
+            keys += [word[:-1] + stem for stem in stems] if word.endswith("*") else [word]
+        assert keys == [column.key for column in table.columns], view
+    table = page.split("`nvtrace ranges` has one view")[1].split("## ")[0]
+    cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+    keys = [key for cell in cells for key in re.findall(r"`(\w+)`", cell)]
+    assert sorted(keys) == sorted(c.key for c in trace.ranges_report()["ranges"].columns)
 
 
 def note_codes() -> set[str]:
