@@ -6,12 +6,16 @@ spent waiting for the loader; ips the work done per second. All figures come fro
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from nvtrace.errors import UsageError
 
 WARMUP = 10
 KEPT = 1 << 17
@@ -94,7 +98,12 @@ class Benchmark:
         Args:
             samples: how much work it did; None when not said.
             at_ns: when it ended, by ``time.perf_counter_ns``; now by default.
+
+        Raises:
+            UsageError: ``samples`` is no amount of work.
         """
+        if samples is not None:
+            samples = _amount(samples)
         now = perf_counter_ns() if at_ns is None else at_ns
         self._batch.append(now - self._since)
         self._reader.append(self._reader_ns)
@@ -123,7 +132,7 @@ class Benchmark:
         if first >= self.steps:
             return "no step since the last step_info()"
         found = self._summary(first - self._forgotten, 0)
-        per = unit or found.unit
+        per = unit if unit and found.unit == "samples" else found.unit
         reader = f"reader_cost: {found.reader_cost.average:.5f} s " if found.reader_cost else ""
         return (
             f"steps {first}..{self.steps - 1}: {reader}"
@@ -158,6 +167,16 @@ class Benchmark:
             unit="samples" if by_samples else "steps",
             partly_sized=0 if by_samples else int(sized.sum()),
         )
+
+
+def _amount(samples: Any) -> float:
+    try:
+        amount = float(samples)
+    except (TypeError, ValueError):
+        amount = math.nan
+    if not 0 <= amount < math.inf:
+        raise UsageError(f"num_samples={samples!r}: give a number, 0 or more, or leave it out")
+    return amount
 
 
 def _spread(values: npt.NDArray[np.float64], average: float) -> Spread:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from nvtrace.errors import UsageError
+
 
 class ProfilerTarget(Enum):
     """What is recorded."""
@@ -53,3 +55,17 @@ def view_names(
         return None
     several: Iterable[Any] = [views] if isinstance(views, str | Enum) else views
     return [own_name(view) for view in several]
+
+
+def own_targets(targets: Iterable[ProfilerTarget] | None) -> frozenset[ProfilerTarget] | None:
+    """Return the targets asked for, None for all.
+
+    Raises:
+        UsageError: something else than targets.
+    """
+    if targets is None:
+        return None
+    chosen = frozenset(targets) if isinstance(targets, Iterable) else frozenset([targets])
+    if not all(isinstance(target, ProfilerTarget) for target in chosen):
+        raise UsageError(f"targets={targets!r}: give a list of ProfilerTarget.CPU and .GPU")
+    return chosen

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from itertools import count
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +17,15 @@ T = TypeVar("T")
 listeners: list[Callable[[int], None]] = []
 
 
+class _Waits(threading.local):
+    """How many loaders, one around the other, this thread is waiting for."""
+
+    depth = 0
+
+
+_waits = _Waits()
+
+
 class DataLoader(Generic[T]):
     """An iterable whose waits are marked as the phase Dataloader; everything else is passed on."""
 
@@ -22,24 +34,38 @@ class DataLoader(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         iterator = iter(self._iterable)
-        left = len(self._iterable) if isinstance(self._iterable, Sized) else -1
+        left = _length(self._iterable)
         waiting = phase(DATALOADER)
-        while left:
+        for number in count():
+            # past the known length only the end is to come, which is no wait for data
+            mark = waiting if left is None or number < left else nullcontext()
             start = perf_counter_ns()
-            with waiting:
-                try:
+            _waits.depth += 1
+            try:
+                with mark:
                     item = next(iterator)
-                except StopIteration:
-                    return
+            except StopIteration:
+                return
+            finally:
+                _waits.depth -= 1
             report_wait(perf_counter_ns() - start)
-            left -= 1
             yield item
 
     def __len__(self) -> int:
         return len(self._iterable)  # type: ignore[arg-type]  # a TypeError of its own, if any
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_iterable":  # asked for while copied or unpickled
+            raise AttributeError(name)
         return getattr(self._iterable, name)
+
+
+def _length(iterable: Any) -> int | None:
+    """Return how many items there will be, None when nobody knows."""
+    try:
+        return len(iterable)
+    except Exception:  # whatever the user's own raises; iterating may work all the same
+        return None
 
 
 def dataloader(iterable: Iterable[T]) -> DataLoader[T]:
@@ -55,6 +81,10 @@ def dataloader(iterable: Iterable[T]) -> DataLoader[T]:
 
 
 def report_wait(nanoseconds: int) -> None:
-    """Tell the running Profilers that a wait for data took so long. For adapters."""
-    for listener in listeners:
-        listener(nanoseconds)
+    """Tell the running Profilers that a wait for data took so long. For adapters.
+
+    Inside the wait for a loader around this one it is part of that, and does not count again.
+    """
+    if not _waits.depth:
+        for listener in listeners:
+            listener(nanoseconds)

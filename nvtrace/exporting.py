@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ def export_chrome_tracing(
     folder = _folder(dir_name)
 
     def handle(profiler: Profiler) -> None:
-        profiler.export(folder / f"{_stem(profiler, worker_name)}.json.gz", "json")
+        profiler.export(_new_file(folder, profiler, worker_name, ".json.gz"), "json")
 
     return handle
 
@@ -45,7 +46,7 @@ def export_nsys(
     folder = _folder(dir_name)
 
     def handle(profiler: Profiler) -> None:
-        profiler.export(folder / f"{_stem(profiler, worker_name)}.sqlite", "sqlite")
+        profiler.export(_new_file(folder, profiler, worker_name, ".sqlite"), "sqlite")
 
     return handle
 
@@ -66,8 +67,8 @@ def _folder(dir_name: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _stem(profiler: Profiler, worker_name: str | None) -> str:
-    """Return host, rank, pid and cycle: no two windows share a name."""
+def _new_file(folder: Path, profiler: Profiler, worker_name: str | None, suffix: str) -> Path:
+    """Return host, rank, pid and cycle, and a number where an earlier run left such a file."""
     from nvtrace.capture import rank_of_process
 
     rank = rank_of_process()
@@ -77,4 +78,10 @@ def _stem(profiler: Profiler, worker_name: str | None) -> str:
         f"pid{os.getpid()}",
         f"cycle{profiler.cycle}",
     ]
-    return ".".join(parts)
+    stem = ".".join(parts)
+    path = folder / (stem + suffix)
+    for number in count(2):
+        if not path.exists():
+            break
+        path = folder / f"{stem}.{number}{suffix}"
+    return path

@@ -6,6 +6,8 @@ import atexit
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
@@ -32,6 +34,8 @@ class _Slot:
     def __init__(self) -> None:
         self.profiler: Stoppable | None = None
         self.hooked = False
+        self.busy = 0
+        self.terminated = False
 
 
 _slot = _Slot()
@@ -69,9 +73,22 @@ def deactivate(profiler: Stoppable) -> None:
         _give_sigterm_back()
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let SIGTERM wait while a trace is made and handed over; a second one does not wait."""
+    _slot.busy += 1
+    try:
+        yield
+    finally:
+        _slot.busy -= 1
+        if _slot.terminated and not _slot.busy:
+            _slot.terminated = False
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _at_exit() -> None:
     if _slot.profiler is not None:
-        _stop_quietly(_slot.profiler)
+        stop_quietly(_slot.profiler)
 
 
 def _after_fork() -> None:
@@ -81,7 +98,7 @@ def _after_fork() -> None:
         _give_sigterm_back()
 
 
-def _stop_quietly(profiler: Stoppable) -> None:
+def stop_quietly(profiler: Stoppable) -> None:
     """Deliver on the way out; what fails is said, and does not stand in the way of the end."""
     try:
         profiler.stop()
@@ -105,8 +122,11 @@ def _in_main_thread() -> bool:
 
 
 def _on_sigterm(number: int, _: FrameType | None) -> None:
+    if _slot.busy and not _slot.terminated:
+        _slot.terminated = True
+        return
     profiler = _slot.profiler
-    if profiler is not None:
-        _stop_quietly(profiler)
+    if profiler is not None and not _slot.busy:
+        stop_quietly(profiler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), number)

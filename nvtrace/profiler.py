@@ -6,18 +6,27 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns, time_ns
+from types import TracebackType
 
 from nvtrace import dataloaders, lifecycle
 from nvtrace.benchmark import Benchmark, BenchmarkSummary
-from nvtrace.choices import ProfilerTarget, SortedKeys, SummaryView, own_name, view_names
+from nvtrace.choices import (
+    ProfilerTarget,
+    SortedKeys,
+    SummaryView,
+    own_name,
+    own_targets,
+    view_names,
+)
+from nvtrace.cycles import Cycles
 from nvtrace.emit import logger
 from nvtrace.errors import UsageError
 from nvtrace.instrumentation import Adapter, AdapterOptions
 from nvtrace.instrumentation import adapters as find_adapters
 from nvtrace.model.trace import Note
-from nvtrace.schedules import ProfilerState, Scheduler, always, as_scheduler
+from nvtrace.schedules import Scheduler, always, as_scheduler
 from nvtrace.trace import Trace
 from nvtrace.window import Window
 
@@ -81,27 +90,27 @@ class Profiler:
         modules: bool = False,
         adapters: str | Iterable[str] | None = "auto",
     ) -> None:
-        self.targets = None if targets is None else frozenset(targets)
+        self.targets = own_targets(targets)
         self.timer_only = timer_only
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_flops = with_flops
         self.modules = modules
-        self.cycle = -1
+        if on_trace_ready is not None and not callable(on_trace_ready):
+            raise UsageError(f"on_trace_ready={on_trace_ready!r}: give a function of the Profiler")
         self._schedule = as_scheduler(scheduler)
         self._on_trace_ready = on_trace_ready
         self._emit_nvtx = emit_nvtx
         self._adapter_names = adapters
         self._benchmark = Benchmark()
         self._trace: Trace | None = None
-        self._window: Window | None = None
+        self._cycles = self._new_cycles()
         self._adapters: list[Adapter] = []
         self._boundary: _Moment | None = None
         self._steps_by = ""
         self._step_number = 0
-        self._state = ProfilerState.CLOSED
         self._thread = 0
-        self._ever_recorded = False
+        self._forked = False
         self._started_at = ""
 
     @property
@@ -119,6 +128,11 @@ class Profiler:
         """The number of the step that is running, from 0."""
         return self._step_number
 
+    @property
+    def cycle(self) -> int:
+        """The number of the last window, from 0; -1 before there is one."""
+        return self._cycles.delivered - 1
+
     def start(self) -> None:
         """Begin step 0.
 
@@ -130,11 +144,11 @@ class Profiler:
         self._thread = threading.get_ident()
         self._benchmark = Benchmark()
         self._trace = None
-        self._ever_recorded = False
+        self._cycles = self._new_cycles()
         self._step_number = 0
         self._steps_by = ""
         self._boundary = None
-        self.cycle = -1
+        self._forked = False
         dataloaders.listeners.append(self._waited)
         if self.timer_only and self._on_trace_ready is not None:
             logger.warning("on_trace_ready will not be called: %s", _TIMER_ONLY)
@@ -143,7 +157,7 @@ class Profiler:
             for adapter in self._adapters:
                 adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
             if not self.timer_only:
-                self._enter(self._next_state(0), _Moment.now())
+                self._cycles.enter(0, time_ns())
         except BaseException:
             self._deactivate()
             raise
@@ -154,8 +168,13 @@ class Profiler:
 
         Args:
             num_samples: how much work the step did; then ips counts samples.
+
+        Raises:
+            UsageError: the Profiler is not running, or the number makes no sense.
         """
         if lifecycle.active() is not self:
+            if self._forked:
+                return
             raise UsageError("step() on a Profiler that is not running: call start() first")
         self._steps_by = "user"
         self._boundary = None
@@ -185,12 +204,14 @@ class Profiler:
     def _advance(self, num_samples: float | None, at: _Moment) -> None:
         self._benchmark.step(num_samples, at.perf_ns)
         self._step_number += 1
-        if not self.timer_only:
-            if self._window is not None:
-                self._window.end_step(at.unix_ns)
-            before = self._window
-            self._enter(self._next_state(self._step_number), at)
-            if before is not None or self._window is not None:
+        if self.timer_only:
+            return
+        window = self._cycles.window
+        try:
+            with lifecycle.undisturbed():
+                self._cycles.enter(self._step_number, at.unix_ns)
+        finally:
+            if self._cycles.window is not window:  # opening and closing windows is no step's time
                 self._benchmark.begin()
 
     def stop(self) -> Trace | None:
@@ -201,17 +222,20 @@ class Profiler:
         if lifecycle.active() is not self:
             return self._trace
         try:
-            self._take_boundary()
-            self._deliver(cut_short=self._schedule is not always)
+            with lifecycle.undisturbed():
+                self._take_boundary()
+                self._cycles.end(cut_short=self._schedule is not always)
         finally:
             self._deactivate()
         if self.timer_only:
-            print(self._benchmark.summary() or "no step ended: call step() after each step")
-        elif not self._ever_recorded:
+            table = self._benchmark.summary() or "no step ended: call step() after each step"
+            print(table, flush=True)
+        elif self._trace is None:
             logger.warning(
-                "nothing was recorded: the Profiler ended at step %d and its schedule reached no "
-                "RECORD step; call step() after each step, or record earlier",
+                "nothing was recorded: the Profiler ended at step %d%s; call step() after each "
+                "step, or record earlier",
                 self._step_number,
+                "" if self._cycles.recorded else " and its schedule reached no RECORD step",
             )
         return self._trace
 
@@ -283,11 +307,16 @@ class Profiler:
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            lifecycle.stop_quietly(self)  # the block's own error is the one to see
 
     def __repr__(self) -> str:
-        return f"<nvtrace.Profiler at step {self._step_number}, {self._state.name}>"
+        return f"<nvtrace.Profiler at step {self._step_number}, {self._cycles.state.name}>"
 
     def describe(self) -> str:
         """Return which Profiler this is, for a message to somebody who finds it active."""
@@ -295,43 +324,21 @@ class Profiler:
 
     def abandon(self) -> None:
         """Forget everything, in the child of a fork: the parent has it."""
-        if self._window is not None:
-            self._window.forsake()
-        self._window = None
+        self._forked = True
+        self._cycles.drop(forked=True)
         self._let_go()
 
     def _waited(self, nanoseconds: int) -> None:
         if threading.get_ident() == self._thread:
             self._benchmark.read(nanoseconds)
 
-    def _next_state(self, step: int) -> ProfilerState:
-        state = self._schedule(step)
-        if not isinstance(state, ProfilerState):
-            raise UsageError(
-                f"the scheduler returned {state!r} for step {step}: return a ProfilerState"
-            )
-        return state
+    def _new_cycles(self) -> Cycles:
+        return Cycles(self._schedule, self._open_window, self._deliver)
 
-    def _enter(self, state: ProfilerState, at: _Moment) -> None:
-        """Do what the new step's state asks, given what the last one left open."""
-        before, self._state = self._state, state
-        if self._window is not None:
-            if before is ProfilerState.RECORD_AND_RETURN or (
-                before.recording and not state.recording
-            ):
-                self._deliver()
-            elif state is ProfilerState.CLOSED:
-                self._window.abandon()
-                self._window = None
-        if state is ProfilerState.CLOSED:
-            return
-        if self._window is None:
-            self._window = Window(self.targets, emit_nvtx=self._emit_nvtx)
-            self._window.arm(self._adapters, self._options())
-        if state.recording:
-            self._ever_recorded = True
-            self._window.record()
-            self._window.begin_step(self._step_number, at.unix_ns)
+    def _open_window(self) -> Window:
+        window = Window(self.targets, emit_nvtx=self._emit_nvtx, first=self._trace is None)
+        window.arm(self._adapters, self._options())
+        return window
 
     def _options(self) -> AdapterOptions:
         return AdapterOptions(
@@ -341,30 +348,19 @@ class Profiler:
             modules=self.modules,
         )
 
-    def _deliver(self, *, cut_short: bool = False) -> None:
-        """Turn the window into a trace and hand it over."""
-        window, self._window = self._window, None
-        if window is None:
-            return
-        if not window.recording:
-            window.abandon()
-            return
+    def _deliver(self, trace: Trace) -> None:
         if self._steps_by == "adapter":
-            window.note(_STEPS_BY_ADAPTER)
-        self._trace = window.finish(cut_short=cut_short)
-        self.cycle += 1
+            trace = replace(trace, notes=(*trace.notes, _STEPS_BY_ADAPTER))
+        self._trace = trace
         if self._on_trace_ready is not None:
             self._on_trace_ready(self)
 
     def _deactivate(self) -> None:
-        if self._window is not None:
-            self._window.abandon()
-            self._window = None
+        self._cycles.drop()
         self._let_go()
         lifecycle.deactivate(self)
 
     def _let_go(self) -> None:
-        self._state = ProfilerState.CLOSED
         while self._adapters:
             self._adapters.pop().unwatch()
         if self._waited in dataloaders.listeners:

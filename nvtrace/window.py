@@ -28,8 +28,11 @@ STEP_NAME = "ProfileStep"
 class Window:
     """Armed in READY or at the first recorded step, recording until it is finished or abandoned."""
 
-    def __init__(self, targets: Collection[ProfilerTarget] | None, *, emit_nvtx: bool) -> None:
+    def __init__(
+        self, targets: Collection[ProfilerTarget] | None, *, emit_nvtx: bool, first: bool
+    ) -> None:
         self._targets = targets
+        self._first = first
         self._emit_nvtx = emit_nvtx
         self._adapters: list[Adapter] = []
         self._collector: Collector | None = None
@@ -54,10 +57,10 @@ class Window:
             adapter.install(options)
             self._adapters.append(adapter)
 
-    def record(self) -> None:
-        """Keep events from now on."""
+    def record(self) -> bool:
+        """Keep events from now on; returns False where that was so already."""
         if self._recorder is not None:
-            return
+            return False
         self._cpu = CpuMeter()
         switch.load()
         self._recorder = Recorder(switch.emitter if self._emit_nvtx else None)
@@ -65,6 +68,7 @@ class Window:
         for adapter in self._adapters:
             adapter.begin()
             self._begun.append(adapter)
+        return True
 
     def begin_step(self, number: int, at_ns: int) -> None:
         """Open the range of a step, beside the nest: users' ranges may cross it."""
@@ -91,10 +95,6 @@ class Window:
         recording, activity = self._stop()
         cpu = self._cpu.usage() if self._cpu is not None else ()
         return self._trace(recording, activity, cpu, cut_short)
-
-    def note(self, note: Note) -> None:
-        """Add what the reader of the trace should know."""
-        self._notes.append(note)
 
     def abandon(self) -> None:
         """Stop everything and keep nothing."""
@@ -167,6 +167,7 @@ class Window:
         except NvtraceError as error:
             message = f"GPU work was not recorded: {error}"
             self._notes.append(Note(GPU_NOT_RECORDED, message))
-            logger.warning("%s", message)
+            if self._first:  # once is enough
+                logger.warning("%s", message)
         else:
             self._collector = collector
