@@ -66,14 +66,14 @@ class Shim:
     """The buffers of this process. CUPTI knows one set of callbacks a process, so this is one too.
 
     Args:
-        path: the library.
+        path: the library, by default the one that was built with nvtrace.
 
     Raises:
         OSError: it was not built, or cannot be loaded.
     """
 
-    def __init__(self, path: Path = LIBRARY) -> None:
-        self._library = library = ctypes.CDLL(str(path))
+    def __init__(self, path: Path | None = None) -> None:
+        self._library = library = ctypes.CDLL(str(path or LIBRARY))
         size, pointer = ctypes.c_size_t, ctypes.c_void_p
         library.nvt_limit.argtypes = [size, size]
         library.nvt_begin.argtypes = [pointer, ctypes.c_uint32]
