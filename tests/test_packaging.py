@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -26,11 +27,15 @@ import importlib, importlib.metadata, importlib.resources, importlib.util, json,
 import nvtrace
 for name in sys.argv[1:]:
     importlib.import_module(name)
+def native():
+    from nvtrace.sources.cupti.shim import LIBRARY, Shim
+    return Shim().counts().buffers == 0 if LIBRARY.exists() else None
 print(json.dumps({
     "file": nvtrace.__file__,
     "version": importlib.metadata.version("nvtrace"),
     "typed": importlib.resources.files("nvtrace").joinpath("py.typed").is_file(),
     "bare": importlib.util.find_spec("adapters") is not None,
+    "native": native(),
 }))
 """
 
@@ -54,9 +59,15 @@ def shipped() -> set[str]:
     return files | {"nvtrace/py.typed"}
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+NATIVE = "nvtrace/native/buffers.so"
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """The standard output of a command that succeeds."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+    variables = {**os.environ, **environment}
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=600, env=variables
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -66,28 +77,41 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the build reads, so that the build leaves nothing in the checkout."""
     copy = tmp_path_factory.mktemp("source")
     for folder in FOLDERS.values():
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", PROJECT["project"]["readme"], "LICENSE"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
+    for name in ("pyproject.toml", "setup.py", PROJECT["project"]["readme"], "LICENSE"):
         shutil.copy(ROOT / name, copy)
     return copy
 
 
-def build(source: Path, *options: str) -> Path:
+def build(source: Path, *options: str, **environment: str) -> Path:
     """The wheel that ``python -m build`` makes of a source tree."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", *options, "."]
-    run(*command, cwd=source)
+    run(*command, cwd=source, **environment)
     (wheel,) = (source / "dist").glob("*.whl")
     return wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(source: Path) -> Path:
-    return build(source, "--wheel").rename(source / "direct.whl")
+    return moved(build(source, "--wheel"), source / "direct")
 
 
 @pytest.fixture(scope="module")
 def wheel_of_sdist(source: Path, wheel: Path) -> Path:
-    return build(source)  # an sdist, and the wheel of what that holds
+    return moved(build(source), source / "indirect")  # an sdist, and the wheel of what it holds
+
+
+@pytest.fixture(scope="module")
+def wheel_without_compiler(source: Path, wheel: Path) -> Path:
+    shutil.rmtree(source / "build")
+    return moved(build(source, "--wheel", CC="/nowhere/cc"), source / "pure")
+
+
+def moved(wheel: Path, folder: Path) -> Path:
+    """The wheel in a folder of its own, so that the next one built is the only one."""
+    folder.mkdir()
+    return wheel.rename(folder / wheel.name)
 
 
 def environment(folder: Path) -> Path:
@@ -107,15 +131,14 @@ def environment(folder: Path) -> Path:
     return python
 
 
-@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "editable"])
+@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "wheel_without_compiler", "editable"])
 def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     python = environment(tmp_path / "env")
     source: Path = request.getfixturevalue("source")
     if kind == "editable":
         what = ["--no-build-isolation", "--editable", str(source)]
     else:
-        file = request.getfixturevalue(kind)
-        what = [str(shutil.copy(file, tmp_path / f"nvtrace-{version()}-py3-none-any.whl"))]
+        what = [str(request.getfixturevalue(kind))]
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps"]
     run(*pip, "--force-reinstall", *what, cwd=tmp_path)
 
@@ -127,6 +150,7 @@ def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: P
     assert found["version"] == version()
     assert found["typed"]
     assert not found["bare"], "a top-level package called adapters got installed"
+    assert found["native"] is (None if kind == "wheel_without_compiler" else True)
 
     script = tmp_path / "env" / "bin" / "nvtrace"
     assert run(script, "--version", cwd=tmp_path).strip() == f"nvtrace {version()}"
@@ -141,12 +165,15 @@ def test_package_list_is_that_of_the_folders() -> None:
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(folders())
 
 
-@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist"])
+@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "wheel_without_compiler"])
 def test_wheel_holds_every_module_and_the_licence(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    with zipfile.ZipFile(request.getfixturevalue(kind)) as archive:
+    path: Path = request.getfixturevalue(kind)
+    with zipfile.ZipFile(path) as archive:
         files = set(archive.namelist())
     info = f"nvtrace-{version()}.dist-info/"
-    assert {name for name in files if not name.startswith(info)} == shipped()
+    native = set() if kind == "wheel_without_compiler" else {NATIVE}
+    assert {name for name in files if not name.startswith(info)} == shipped() | native
+    assert path.name.startswith(f"nvtrace-{version()}-py3-none-linux_"), "any Python, one platform"
     assert info + "licenses/LICENSE" in files
