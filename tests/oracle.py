@@ -80,7 +80,21 @@ class Oracle:
             for row, one in enumerate(self.ranges)
             if one.category == "step" and one.style != MARK
         ]
-        return [row for row in rows if not set(self.above(row)[1:]) & set(rows)]
+        return [
+            row
+            for row in rows
+            if not set(self.above(row)[1:]) & set(rows)
+            and not any(self._lies_in_step_beside(row, other) for other in rows)
+        ]
+
+    def _lies_in_step_beside(self, row: int, other: int) -> bool:
+        inner, outer = self.ranges[row], self.ranges[other]
+        return (
+            (inner.style, outer.style) == (PUSH_POP, START_END)
+            and same_thread(inner, outer)
+            and outer.start <= inner.start
+            and inner.end <= outer.end
+        )
 
     @cached_property
     def phases(self) -> list[int]:

@@ -52,6 +52,7 @@ def explain(
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
     step_rows = _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent)
+    step_rows = _not_beside(step_rows, ranges)
     if step_names and not len(step_rows):
         raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
     numbers = _step_numbers(trace, step_rows, classified.name)
@@ -140,6 +141,19 @@ def _outermost(rows: I64, parent: I32) -> I64:
     above = nearest_of(chosen, parent)
     has_parent = parent[rows] >= 0
     inner = has_parent & (above[np.where(has_parent, parent[rows], 0)] >= 0)
+    return rows[~inner]
+
+
+def _not_beside(rows: I64, ranges: Table) -> I64:
+    """Leave out steps of the nest that lie in one beside it on their thread, a Profiler's say."""
+    beside = ranges["style"][rows] == RangeStyle.START_END
+    inner = np.zeros(len(rows), np.bool_)
+    start, end, thread = (ranges[name][rows] for name in ("start", "end", "thread"))
+    for one in np.unique(thread[beside]):
+        outer, nested = beside & (thread == one), np.flatnonzero(~beside & (thread == one))
+        latest = np.maximum.accumulate(end[outer])  # of those that start no later
+        place = np.searchsorted(start[outer], start[nested], "right") - 1
+        inner[nested] = (place >= 0) & (end[nested] <= latest[place])
     return rows[~inner]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import Capture
+from builders import START_END, Capture
 from oracle import Oracle, random_capture
 
 from nvtrace.errors import UsageError
@@ -99,6 +99,21 @@ def test_a_step_in_a_step_is_a_part_of_it():
     explained = capture.trace().explain()
     assert explained.step_rows.tolist() == [0]
     assert explained.range_step.tolist() == [1, 1, 1]
+
+
+def test_a_step_in_one_beside_the_nest_is_a_part_of_it():
+    """What a Profiler counts as a step holds the step that the program marks itself."""
+    capture = Capture()
+    for number in range(3):
+        at = 100 * number
+        capture.step(number, at, at + 100, style=START_END, name="ProfileStep")
+        capture.step(number, at + 5, at + 90)
+    capture.step(9, 5, 90, tid=2)
+    explained = capture.trace().explain()
+    assert explained.step_numbers.tolist() == [0, 9, 1, 2]
+    assert explained.range_step[explained.trace.ranges["thread"] == 0].tolist() == [
+        0, 0, 1, 1, 2, 2,
+    ]  # fmt: skip
 
 
 def test_a_range_or_call_is_in_the_step_of_its_thread_or_of_the_only_other_with_one():
