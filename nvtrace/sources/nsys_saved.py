@@ -70,7 +70,7 @@ def read(reader: SqliteReader, *, details: bool, progress: Callable[[str], None]
         _check_references(trace)
     except (LookupError, TypeError, ValueError) as error:
         raise CorruptReport(
-            f"{reader.path}: damaged, its tables do not fit together ({error}); save the trace again"
+            f"{reader.path}: damaged, its tables do not fit together ({error}); save it again"
         ) from error
     return trace
 
