@@ -15,8 +15,8 @@ from nvtrace.emit import DOMAIN, pairing
 from nvtrace.emit.recording import Recording
 from nvtrace.model import schema
 from nvtrace.model.arrays import factorize, stable_order
-from nvtrace.model.harvest import Harvest, HarvestedRanges, category_of
-from nvtrace.model.schema import RangeStyle
+from nvtrace.model.harvest import Harvest, HarvestedMarks, HarvestedRanges, category_of
+from nvtrace.model.schema import PayloadType, RangeKind, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import (
@@ -89,8 +89,11 @@ class _Assembly:
     def trace(self, notes: tuple[Note, ...], cpu: tuple[CpuUsage, ...]) -> TraceData:
         ranges = self._ranges()
         for harvest in self._harvests:
+            ranges = self._without_ends_of_data(ranges, harvest)
             if harvest.ranges is not None:
                 ranges = _joined(ranges, self._harvested(harvest, harvest.ranges))
+            if harvest.marks is not None:
+                ranges = _joined(ranges, self._harvested_marks(harvest, harvest.marks))
         calls, device, details, streams, devices = self._device_side()
         starts = [c["start"] for c in (ranges, calls, device) if c and len(c["start"])]
         zero = min((int(s.min()) for s in starts), default=self._recording.start_ns)
@@ -183,13 +186,41 @@ class _Assembly:
             "category": categories[codes] if count else codes,
             "thread": thread,
             "end_thread": thread,
-            "style": np.full(count, RangeStyle.PUSH_POP, np.uint8),
+            "style": _styles(rows),
             "flags": np.zeros(count, np.uint8),
             "color": np.zeros(count, np.uint32),
-            "payload_type": np.zeros(count, np.uint8),
-            "payload": np.zeros(count, np.int64),
+            **_sequence(rows),
             "text": np.where(rows.text >= 0, names[rows.text], -1) if count else rows.text,
         }
+
+    def _harvested_marks(self, harvest: Harvest, rows: HarvestedMarks) -> Columns:
+        names = self._strings.intern_all(harvest.strings)
+        count = len(rows.time)
+        thread = self._thread(rows.thread)
+        return {
+            "start": rows.time,
+            "end": rows.time,
+            "name": names[rows.name] if count else rows.name,
+            "domain": np.full(count, self._domains.setdefault(DOMAIN, len(self._domains))),
+            "category": np.full(count, self._categories.intern(rows.category)),
+            "thread": thread,
+            "end_thread": thread,
+            "style": np.full(count, RangeStyle.MARK, np.uint8),
+            "flags": np.zeros(count, np.uint8),
+            "color": np.zeros(count, np.uint32),
+            "payload_type": np.full(count, PayloadType.INT, np.uint8),
+            "payload": rows.payload,
+            "text": np.full(count, -1, np.int32),
+        }
+
+    def _without_ends_of_data(self, ranges: Columns, harvest: Harvest) -> Columns:
+        kept = np.ones(len(ranges["start"]), np.bool_)
+        category = self._categories.find(category_of(RangeKind.DATALOADER))
+        waits = np.flatnonzero(ranges["category"] == category)
+        for tid, start, end in harvest.ends_of_data:
+            inside = (ranges["start"][waits] >= start) & (ranges["end"][waits] <= end)
+            kept[waits[inside & (ranges["thread"][waits] == self._tids.get(tid, -1))]] = False
+        return {name: values[kept] for name, values in ranges.items()}
 
     def _samples(self, zero: int) -> Table:
         parts = []
@@ -236,6 +267,22 @@ class _Assembly:
             "graph_node": device["graph_node"],
         }
         return call_columns, device_columns, dict(activity.details), streams, devices
+
+
+def _styles(rows: HarvestedRanges) -> npt.NDArray[np.uint8]:
+    if rows.beside is None:
+        return np.full(len(rows.start), RangeStyle.PUSH_POP, np.uint8)
+    return np.where(rows.beside, RangeStyle.START_END, RangeStyle.PUSH_POP).astype(np.uint8)
+
+
+def _sequence(rows: HarvestedRanges) -> Columns:
+    if rows.sequence is None:
+        return {"payload_type": np.zeros(len(rows.start), np.uint8), "payload": rows.start * 0}
+    given = rows.sequence >= 0
+    return {
+        "payload_type": np.where(given, PayloadType.INT, PayloadType.NONE).astype(np.uint8),
+        "payload": np.where(given, rows.sequence, 0),
+    }
 
 
 def _joined(first: Columns, second: Columns) -> Columns:

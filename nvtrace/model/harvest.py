@@ -26,6 +26,10 @@ class HarvestedRanges:
         kind: RangeKind.
         thread: native thread id.
         text: row of the harvest's strings: shapes and other facts of this call, -1 none.
+        sequence: number that an operator's forward and backward share, -1 none; the payload of
+            the range. None where no row has any.
+        beside: bool; True for what nests in nothing, as it ends in a callback or on another
+            thread. None where all nest.
     """
 
     start: I64
@@ -34,11 +38,33 @@ class HarvestedRanges:
     kind: npt.NDArray[np.uint8]
     thread: I64
     text: npt.NDArray[np.int32]
+    sequence: I64 | None = None
+    beside: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(getattr(self, name)) for name in self.__dataclass_fields__}
+        columns = [getattr(self, name) for name in self.__dataclass_fields__]
+        lengths = {len(column) for column in columns if column is not None}
         if len(lengths) != 1:
             raise ValueError(f"harvested columns differ in length: {sorted(lengths)}")
+
+
+@dataclass(frozen=True)
+class HarvestedMarks:
+    """Moments with a number each, as columns of equal length, in any order.
+
+    Attributes:
+        time: Unix time, ns (CLOCK_REALTIME).
+        name: row of the harvest's strings.
+        thread: native thread id.
+        payload: the number.
+        category: of all of them.
+    """
+
+    time: I64
+    name: npt.NDArray[np.int32]
+    thread: I64
+    payload: I64
+    category: str
 
 
 @dataclass(frozen=True)
@@ -48,16 +74,21 @@ class Harvest:
     Attributes:
         strings: names and texts that the columns refer to.
         ranges: None when the framework records none.
+        marks: None when the framework records none.
         samples: columns ``time`` (Unix ns), ``counter`` (row of ``counters``) and ``value``.
         counters: what the samples are of.
         notes: what the reader should know: what was not recorded, and why.
+        ends_of_data: waits that only found that there are no more data: native thread id, Unix ns
+            from and until. The range Dataloader in each is not kept.
     """
 
     strings: Strings = field(default_factory=Strings)
     ranges: HarvestedRanges | None = None
+    marks: HarvestedMarks | None = None
     samples: dict[str, npt.NDArray[Any]] | None = None
     counters: tuple[Counter, ...] = ()
     notes: tuple[Note, ...] = ()
+    ends_of_data: tuple[tuple[int, int, int], ...] = ()
 
 
 def category_of(kind: int) -> str:
