@@ -73,13 +73,16 @@ def overlaps(measures: Measures, labels: list[str]) -> list[Overlap]:
     kernels = device["kind"] == DeviceKind.KERNEL
     device_of = trace.streams["device"][device["stream"]]
     found = []
-    for row, label in enumerate(labels):
+    for row in measures.devices:
         here = selection.reaching.device & (device_of == row)
         moving = _pieces(measures, np.flatnonzero(here & communication))
         computing = _pieces(measures, np.flatnonzero(here & kernels & ~communication))
         found.append(
             Overlap(
-                label, _length(moving), _length(computing), intersection_length(moving, computing)
+                labels[row],
+                _length(moving),
+                _length(computing),
+                intersection_length(moving, computing),
             )
         )
     return found + _host_only(measures, communication)

@@ -180,6 +180,16 @@ class Measures:
             total += np.where(timed, sums[last] - sums[first], 0)
 
     @cached_property
+    def devices(self) -> list[int]:
+        """Rows of the devices to report on: all, or those that a chosen rank uses."""
+        streams = self.trace.streams
+        if self.selection.processes.all():
+            return list(range(len(self.trace.devices)))
+        used = np.unique(streams["device"][self.selection.processes[streams["process"]]])
+        rows: list[int] = used.tolist()
+        return rows
+
+    @cached_property
     def gpu_known(self) -> Mask:
         """Processes whose GPU work was recorded, or that had none: shape (processes,)."""
         trace = self.trace

@@ -35,6 +35,7 @@ class Selection:
         ranges: mask over ranges.
         calls: mask over calls.
         device: mask over device rows.
+        processes: mask over processes: those of the rank asked for.
         reaching: what may reach into the window, for figures that are cut to it: also rows that
             start, or were launched, outside of what was asked for.
         steps: mask over ``Explained.step_rows``.
@@ -46,6 +47,7 @@ class Selection:
     ranges: Mask
     calls: Mask
     device: Mask
+    processes: Mask
     reaching: Masks
     steps: Mask
     window: tuple[I64, I64]
@@ -89,6 +91,7 @@ def select(
     device = np.ones(trace.device.rows, np.bool_)
     chosen = np.ones(len(explained.step_rows), np.bool_)
     process = trace.threads["process"]
+    processes = np.ones(len(trace.processes), np.bool_)
     if rank is not None:
         processes = _processes_of(explained, rank)
         ranges &= processes[process[trace.ranges["thread"]]]
@@ -115,6 +118,7 @@ def select(
         ranges=ranges,
         calls=calls,
         device=device,
+        processes=processes,
         reaching=reaching,
         steps=chosen,
         window=window,

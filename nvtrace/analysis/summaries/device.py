@@ -26,13 +26,15 @@ def device_view(measures: Measures) -> ReportTable:
     trace, selection = measures.trace, measures.selection
     device_of = trace.streams["device"][trace.device["stream"]]
     busy = []
-    for row in range(len(trace.devices)):
+    for row in measures.devices:
         rows = np.flatnonzero(selection.reaching.device & (device_of == row))
         start, end = trace.device["start"][rows], trace.device["end"][rows]
         pieces = clipped(start, end, selection.window)
         busy.append(int((pieces[1] - pieces[0]).sum()))
     cpu = trace.cpu
-    names = [usage.name for usage in cpu] + device_labels(measures)
+    labels = device_labels(measures)
+    devices = [trace.devices[row] for row in measures.devices]
+    names = [usage.name for usage in cpu] + [labels[row] for row in measures.devices]
     busy_ns = np.array([usage.busy_ns for usage in cpu] + busy, np.int64)
     window_ns = np.array(
         [usage.window_ns for usage in cpu] + [selection.window_ns] * len(busy), np.int64
@@ -43,8 +45,8 @@ def device_view(measures: Measures) -> ReportTable:
         "Device Summary",
         (
             text("device", "Device", names),
-            text("name", "Name", known + [device.name for device in trace.devices]),
-            text("uuid", "UUID", known + [device.uuid for device in trace.devices], shown=False),
+            text("name", "Name", known + [device.name for device in devices]),
+            text("uuid", "UUID", known + [device.uuid for device in devices], shown=False),
             time("busy_ns", "Busy", busy_ns),
             time("window_ns", "Window", window_ns),
             percent("utilization", "Utilization (%)", share(busy_ns, window_ns)),

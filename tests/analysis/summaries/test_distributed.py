@@ -6,7 +6,9 @@ import pytest
 from builders import Capture
 from oracle import Oracle, ns, random_capture
 
+from nvtrace.model.merging import merge
 from nvtrace.model.schema import DeviceKind
+from nvtrace.trace import Trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -125,3 +127,25 @@ def test_random_captures(seed):
     assert found["Communication", None] == totals[0]
     if truth.work:
         assert (found["Computation", None], found["Overlap", None]) == tuple(totals[1:])
+
+
+def test_a_rank_is_measured_on_its_own_devices():
+    parts = []
+    for rank in (0, 1):
+        capture = Capture(origin=10**9, rank=rank, uuids={(1, 0): f"GPU-{rank}"})
+        capture.step(0, 0, 100)
+        capture.run(0, 40 + rank * 20, name=NCCL)
+        parts.append(capture.trace())
+    trace = Trace.of(merge(parts))
+    report = trace.summary(["device", "distributed"], rank=1)
+    gpus = [row for row in report["device"] if row["device"].startswith("GPU")]
+    assert [(row["uuid"], row["utilization"]) for row in gpus] == [("GPU-1", 60.0)]
+    ratios = {row["name"]: row["ratio"] for row in report["distributed"]}
+    assert ratios == {
+        "ProfileStep": 100.0,
+        "Communication": 60.0,
+        "Computation": 0.0,
+        "Overlap": 0.0,
+    }
+    everyone = [row for row in trace.summary("device")["device"] if row["uuid"]]
+    assert [row["utilization"] for row in everyone] == [40.0, 60.0]
