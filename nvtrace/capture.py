@@ -121,6 +121,7 @@ class _Assembly:
             recorded=self._recorded(),
             origin_unix_ns=zero,
             shift_ns=zero,
+            capture_start=max(self._recording.start_ns - zero, 0),
         )
 
     def _recorded(self) -> Recorded:
@@ -129,9 +130,9 @@ class _Assembly:
         return Recorded(
             ranges=True,
             calls=True,
-            kernels=True,
-            memcpy=True,
-            memset=True,
+            kernels="kernel" in self._activity.kinds,
+            memcpy="memcpy" in self._activity.kinds,
+            memset="memset" in self._activity.kinds,
             graphs=bool(self._activity.graph_level),
         )
 

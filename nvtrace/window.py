@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nvtrace.choices import ProfilerTarget
+from nvtrace.clipping import clip
 from nvtrace.cpu_time import CpuMeter
 from nvtrace.emit import Emitter, Label, logger, switch
 from nvtrace.emit.recorder import Recorder
@@ -131,11 +132,12 @@ class Window:
             )
         if activity is not None:
             notes += activity.notes
+            activity = clip(activity, recording.start_ns, recording.end_ns)
         return build(recording, activity, self._harvests, notes=notes, cpu=cpu)
 
     def _stop(self) -> tuple[Recording | None, Activity | None]:
         self.end_step(None)
-        recorder, self._recorder = self._recorder, None
+        recording = self._stop_recorder()
         activity = None
         try:
             while self._begun:
@@ -146,13 +148,19 @@ class Window:
         except NvtraceError as error:
             self._notes.append(Note(GPU_NOT_RECORDED, str(error)))
         finally:
-            if recorder is not None and self._before is not None:
-                if switch.emitter is recorder:
-                    switch.use(self._before)
-                self._before = None
             while self._adapters:
                 self._adapters.pop().uninstall()
-        return (recorder.take() if recorder is not None else None), activity
+        return recording, activity
+
+    def _stop_recorder(self) -> Recording | None:
+        """Close the recording first: the rest takes time, which is nobody's range."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return None
+        if self._before is not None and switch.emitter is recorder:
+            switch.use(self._before)
+        self._before = None
+        return recorder.take()
 
     def _start_collector(self) -> None:
         """Collect GPU work, or say why not: ranges are recorded all the same."""
