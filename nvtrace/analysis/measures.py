@@ -14,7 +14,7 @@ from nvtrace.analysis.attribution import nearest_of
 from nvtrace.analysis.intervals import count_by, grouped_keys_of, previous_maximum, sum_by
 from nvtrace.analysis.nesting import Nest
 from nvtrace.analysis.selection import Selection
-from nvtrace.model.arrays import stable_order
+from nvtrace.model.arrays import factorize, stable_order
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
 
@@ -202,10 +202,12 @@ class Measures:
     def silent(self) -> I64:
         """Processes that launched GPU work, in a trace of such work, with none of it recorded."""
         trace = self.trace
-        launches = np.array([_LAUNCH.match(text) is not None for text in trace.strings], np.bool_)
         if not trace.recorded.device or not trace.calls.rows:
             return np.empty(0, np.int64)
-        launching = np.unique(trace.calls["process"][launches[trace.calls["name"]]])
+        names, codes = factorize(trace.calls["name"])
+        texts = trace.strings.take(names)
+        launches = np.array([_LAUNCH.match(text) is not None for text in texts], np.bool_)
+        launching = np.unique(trace.calls["process"][launches[codes]])
         return np.setdiff1d(launching, trace.device["process"]).astype(np.int64)
 
     @cached_property
