@@ -1,0 +1,220 @@
+"""What stands in the place of Paddle's functions: each marks what it calls, once a thread."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from nvtrace.phases import (
+    BACKWARD,
+    COMMUNICATION,
+    DATALOADER,
+    FORWARD,
+    MODULE,
+    OPTIMIZATION,
+    phase,
+)
+from nvtrace.ranges import Range, range
+
+Function = Callable[..., Any]
+
+_LOSSES = "paddle.nn.layer.loss"
+_LEFT = "_nvtrace_left"
+
+
+class _Open(threading.local):
+    """Which phases are open on this thread: what Paddle calls inside is part of them."""
+
+    forward = False
+    backward = False
+    optimization = False
+
+
+class Marks:
+    """Makes the replacements. They pass calls on and mark nothing while ``on`` is False.
+
+    Attributes:
+        on: whether to mark.
+        modules: whether to mark each layer, beside the phases.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.modules = False
+        self._open = _Open()
+        self._modules: dict[type, Range] = {}
+
+    def layer(self, original: Function) -> Function:
+        """Return a Layer's ``__call__``: the outermost is the forward pass.
+
+        A layer called in the backward pass is part of that. A loss of paddle.nn is no forward
+        pass: its time belongs where that of the same loss called as a function does.
+        """
+        opened, forward = self._open, phase(FORWARD)
+
+        @functools.wraps(original)
+        def __call__(self_: Any, *inputs: Any, **kwargs: Any) -> Any:
+            if not self.on:
+                return original(self_, *inputs, **kwargs)
+            kind = type(self_)
+            if opened.forward or opened.backward or kind.__module__ == _LOSSES:
+                if not self.modules:
+                    return original(self_, *inputs, **kwargs)
+                with self._module(kind):
+                    return original(self_, *inputs, **kwargs)
+            opened.forward = True
+            try:
+                with forward:
+                    if not self.modules:
+                        return original(self_, *inputs, **kwargs)
+                    with self._module(kind):
+                        return original(self_, *inputs, **kwargs)
+            finally:
+                opened.forward = False
+
+        return __call__
+
+    def _module(self, kind: type) -> Range:
+        found = self._modules.get(kind)
+        if found is None:
+            found = self._modules[kind] = range(kind.__name__, category=MODULE)
+        return found
+
+    def backward(self, original: Function) -> Function:
+        """Return a function that runs the backward pass."""
+        opened, backward = self._open, phase(BACKWARD)
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if not self.on or opened.backward:
+                return original(*args, **kwargs)
+            opened.backward = True
+            try:
+                with backward:
+                    return original(*args, **kwargs)
+            finally:
+                opened.backward = False
+
+        return run
+
+    def optimizer(self, on_step: Callable[[Any], None]) -> Callable[[Function], Function]:
+        """Return what makes an optimizer's ``step`` or ``minimize``.
+
+        Args:
+            on_step: called with the optimizer where its step ends; an optimizer inside another
+                ends none.
+        """
+        opened, optimization = self._open, phase(OPTIMIZATION)
+
+        def wrap(original: Function) -> Function:
+            @functools.wraps(original)
+            def step(self_: Any, *args: Any, **kwargs: Any) -> Any:
+                if opened.optimization:
+                    return original(self_, *args, **kwargs)
+                opened.optimization = True
+                try:
+                    if self.on:
+                        with optimization:
+                            result = original(self_, *args, **kwargs)
+                    else:
+                        result = original(self_, *args, **kwargs)
+                finally:
+                    opened.optimization = False
+                on_step(self_)
+                return result
+
+            return step
+
+        return wrap
+
+    def loader(self, on_wait: Callable[[int], None]) -> Callable[[Function], Function]:
+        """Return what makes a loader iterator's ``__next__``.
+
+        Args:
+            on_wait: called with the ns of each wait that brought a batch.
+        """
+        waiting = phase(DATALOADER)
+
+        def wrap(original: Function) -> Function:
+            @functools.wraps(original)
+            def __next__(self_: Any) -> Any:
+                left = vars(self_).get(_LEFT)
+                if left is None:
+                    left = _batches(self_)
+                start = perf_counter_ns()
+                if self.on and not _at_end(self_, left):
+                    with waiting:
+                        batch = original(self_)
+                else:
+                    batch = original(self_)
+                on_wait(perf_counter_ns() - start)
+                setattr(self_, _LEFT, left - 1)
+                return batch
+
+            return __next__
+
+        return wrap
+
+    def collective(self, name: str) -> Callable[[Function], Function]:
+        """Return what makes a process group's collective.
+
+        Args:
+            name: to be shown.
+        """
+        communication = range(name, category=COMMUNICATION)
+
+        def wrap(original: Function) -> Function:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not self.on:
+                    return original(*args, **kwargs)
+                with communication:
+                    return original(*args, **kwargs)
+
+            return call
+
+        return wrap
+
+
+def _batches(iterator: Any) -> int:
+    """Return how many batches an iterator has to give, a negative number when it cannot tell."""
+    try:
+        return len(iterator._index_sampler)
+    except (AttributeError, TypeError):
+        return -1
+
+
+def _at_end(iterator: Any, left: int) -> bool:
+    """Return whether the data has ended: to find that out is no wait for data."""
+    outstanding = getattr(iterator, "_batches_outstanding", None)
+    if outstanding is not None:  # worker processes; with persistent ones the iterator starts anew
+        return bool(outstanding < len(iterator._places))
+    return left == 0
+
+
+class FirstOptimizer:
+    """Calls ``on_step`` where the first optimizer ends its step; others are part of that step.
+
+    Args:
+        on_step: called on the thread that made this object; optimizers of others are passed over.
+    """
+
+    def __init__(self, on_step: Callable[[], None]) -> None:
+        self._on_step = on_step
+        self._thread = threading.get_ident()
+        self._first: Callable[[], Any] = lambda: None
+
+    def __call__(self, optimizer: Any) -> None:
+        """Note the end of an optimizer's step."""
+        if threading.get_ident() != self._thread:
+            return
+        first = self._first()
+        if first is None:
+            self._first = weakref.ref(optimizer)
+        elif first is not optimizer:
+            return
+        self._on_step()

@@ -1,0 +1,206 @@
+"""Operators, as Paddle's own tracer records them in this process."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nvtrace.analysis.paddle_names import is_wrapper, shown_name
+from nvtrace.instrumentation import AdapterOptions
+from nvtrace.model.harvest import Harvest, HarvestedMarks, HarvestedRanges
+from nvtrace.model.schema import RangeKind
+from nvtrace.model.strings import Strings
+from nvtrace.model.trace import Counter, Note
+
+_CPU = 1  # of the tracer's switches: GPU work is left to nvtrace and to nsys
+
+_KINDS = {
+    "Operator": RangeKind.OPERATOR,
+    "OperatorInner": RangeKind.OPERATOR_INNER,
+    "DygraphKernelLaunch": RangeKind.OPERATOR_INNER,
+    "StaticKernelLaunch": RangeKind.OPERATOR_INNER,
+    "Communication": RangeKind.COMMUNICATION,
+}
+ALLOCATION = "allocation"
+"""The category of marks of allocations: ``allocate cpu``, the bytes as payload."""
+
+_VERBS = {
+    "Allocate": "allocate",
+    "Free": "free",
+    "ReservedAllocate": "reserve",
+    "ReservedFree": "release",
+}
+
+IN_USE = Note(
+    "operators_not_recorded",
+    "operators were not recorded: a paddle.profiler.Profiler has Paddle's tracer, of which there "
+    "is one: delete that object before nvtrace's Profiler records",
+)
+NO_SHAPES = Note(
+    "shapes_not_recorded",
+    "record_shapes: Paddle's tracer filled in no shapes of operators' inputs",
+)
+NO_FLOPS = Note(
+    "flops_not_recorded",
+    "with_flops: FLOPs were not recorded: Paddle computes them from the shapes of operators' "
+    "inputs, which its tracer does not fill in",
+)
+
+
+class OperatorTracer:
+    """Paddle's tracer, from ``start`` to ``stop``. There is one in a process."""
+
+    def __init__(self, options: AdapterOptions) -> None:
+        self._options = options
+        self._tracer: Any = None
+
+    def start(self) -> None:
+        """Start the tracer, unless somebody else has it."""
+        from paddle.base import core
+
+        options = core.ProfilerOptions()
+        options.trace_switch = _CPU
+        self._tracer = core._Profiler.create(options, [])
+        if self._tracer is None:
+            return
+        if self._options.record_shapes:
+            core.enable_op_info_recorder()
+        if self._options.profile_memory:
+            core.enable_memory_recorder()
+        self._tracer.prepare()
+        self._tracer.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether this object has the tracer."""
+        return self._tracer is not None
+
+    def stop(self) -> Harvest:
+        """Stop the tracer, let it go, and return what it recorded."""
+        from paddle.base import core
+
+        tracer, self._tracer = self._tracer, None
+        if tracer is None:
+            return Harvest(notes=(IN_USE,))
+        result = tracer.stop()
+        if self._options.record_shapes:
+            core.disable_op_info_recorder()
+        if self._options.profile_memory:
+            core.disable_memory_recorder()
+        return read(result.get_data(), self._options)
+
+
+def read(trees: dict[int, Any], options: AdapterOptions) -> Harvest:
+    """Return what the tracer's trees of ranges hold, each node read once.
+
+    Args:
+        trees: root node by native thread id, as Paddle hands them out.
+        options: what was asked of the tracer.
+    """
+    reading = _Reading(options)
+    for thread, root in trees.items():
+        reading.add(thread, root)
+    return reading.harvest()
+
+
+@dataclass
+class _Reading:
+    """The columns that grow while the trees are walked."""
+
+    options: AdapterOptions
+    strings: Strings = field(default_factory=Strings)
+    # by Paddle's name: (row of strings, kind), None for what is left out
+    known: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    places: dict[str, int] = field(default_factory=dict)
+    moments: array[int] = field(default_factory=lambda: array("q"))
+    levels: array[int] = field(default_factory=lambda: array("q"))
+    shaped: bool = False
+
+    def add(self, thread: int, root: Any) -> None:
+        add, known, memory = self.rows.extend, self.known, self.options.profile_memory
+        shapes = self.options.record_shapes
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            if memory:
+                for event in node.mem_node:
+                    self._add_memory(thread, event)
+            for child in node.children_node:
+                pending.append(child)
+                name = child.name
+                try:
+                    found = known[name]
+                except KeyError:
+                    found = known[name] = self._meaning(name, child.type)
+                if found is not None:
+                    text = self._shapes(child) if shapes else -1
+                    add((child.start_ns, child.end_ns, found[0], found[1], thread, text))
+
+    def _meaning(self, name: str, kind: Any) -> tuple[int, int] | None:
+        """Return what nodes of a name stand for; Paddle gives all of one name one type."""
+        meaning = _KINDS.get(kind.name)
+        if meaning is None or is_wrapper(name):
+            return None
+        return self.strings.intern(shown_name(name)), int(meaning)
+
+    def _shapes(self, node: Any) -> int:
+        shapes = node.input_shapes
+        if not shapes:
+            return -1
+        self.shaped = True
+        return self.strings.intern(f"shapes = {dict(shapes)}")
+
+    def _add_memory(self, thread: int, event: Any) -> None:
+        place = str(event.place).removeprefix("Place(").removesuffix(")")
+        name = self.strings.intern(f"{_VERBS[event.type.name]} {place}")
+        at = event.timestamp_ns
+        self.moments.extend((at, name, thread, abs(event.increase_bytes)))
+        counter = 2 * self.places.setdefault(place, len(self.places))
+        self.levels.extend((at, counter, event.current_allocated))
+        self.levels.extend((at, counter + 1, event.current_reserved))
+
+    def harvest(self) -> Harvest:
+        rows = np.array(self.rows, np.int64).reshape(-1, 6)
+        ranges = HarvestedRanges(
+            start=rows[:, 0],
+            end=rows[:, 1],
+            name=rows[:, 2].astype(np.int32),
+            kind=rows[:, 3].astype(np.uint8),
+            thread=rows[:, 4],
+            text=rows[:, 5].astype(np.int32),
+        )
+        notes = []
+        if self.options.record_shapes and not self.shaped:
+            notes.append(NO_SHAPES)
+        if self.options.with_flops:
+            notes.append(NO_FLOPS)
+        if not self.options.profile_memory:
+            return Harvest(self.strings, ranges, notes=tuple(notes))
+        moments = np.array(self.moments, np.int64).reshape(-1, 4)
+        levels = np.array(self.levels, np.int64).reshape(-1, 3)
+        return Harvest(
+            self.strings,
+            ranges,
+            marks=HarvestedMarks(
+                time=moments[:, 0],
+                name=moments[:, 1].astype(np.int32),
+                thread=moments[:, 2],
+                payload=moments[:, 3],
+                category=ALLOCATION,
+            ),
+            samples={
+                "time": levels[:, 0],
+                "counter": levels[:, 1].astype(np.int32),
+                "value": levels[:, 2].astype(np.float64),
+            },
+            counters=tuple(
+                Counter(f"Memory {what} {place}", "bytes", process=0)
+                for place in self.places
+                for what in ("allocated", "reserved")
+            ),
+            notes=tuple(notes),
+        )

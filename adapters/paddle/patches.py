@@ -1,0 +1,45 @@
+"""Functions put in the place of others, and put back by identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_MISSING = object()
+
+
+class Patches:
+    """Replaces attributes of modules and classes; ``restore`` undoes all of it.
+
+    A replacement over which somebody else put another in the meantime cannot be taken out without
+    losing theirs: it stays, and must then do nothing but pass calls on.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Any, Any]] = []
+
+    def put(self, owner: Any, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> None:
+        """Replace ``owner.name`` by what ``wrap`` makes of it; what is replaced already stays.
+
+        Args:
+            owner: a module, or a class.
+            name: an attribute it has, itself or by inheritance.
+            wrap: makes the replacement from the present value.
+        """
+        if any(one is owner and attribute == name for one, attribute, *_ in self._made):
+            return
+        before = vars(owner).get(name, _MISSING)
+        mine = wrap(getattr(owner, name))
+        setattr(owner, name, mine)
+        self._made.append((owner, name, before, mine))
+
+    def restore(self) -> None:
+        """Put back what was there, the last replaced first."""
+        while self._made:
+            owner, name, before, mine = self._made.pop()
+            if vars(owner).get(name) is not mine:
+                continue
+            if before is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
