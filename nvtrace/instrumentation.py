@@ -29,6 +29,7 @@ class AdapterOptions:
         profile_memory: record the memory that operators allocate.
         with_flops: record FLOPs of operators.
         modules: mark each module or layer.
+        operators: record operators, where the framework has a tracer of them.
         in_process: this process records ranges itself; False when they go to a tool only.
         device_collected: nvtrace collects GPU work itself, so the framework's tracer must not.
     """
@@ -37,6 +38,7 @@ class AdapterOptions:
     profile_memory: bool = False
     with_flops: bool = False
     modules: bool = False
+    operators: bool = True
     in_process: bool = True
     device_collected: bool = False
 

@@ -68,8 +68,10 @@ class Profiler:
         profile_memory: ask adapters for the memory of operators.
         timer_only: measure throughput only; record no trace.
         emit_nvtx: pass recorded ranges on to NVTX as well, for a tool that is attached.
+        custom_device_types: taken as paddle.profiler does, and not recorded.
         with_flops: ask adapters for FLOPs of operators.
         modules: ask adapters to mark each module or layer.
+        operators: ask adapters for operators; without, phases alone cost next to nothing.
         adapters: ``"auto"`` for those of the frameworks imported so far, None, or names.
 
     Raises:
@@ -86,16 +88,21 @@ class Profiler:
         profile_memory: bool = False,
         timer_only: bool = False,
         emit_nvtx: bool = True,
+        custom_device_types: Sequence[str] = (),
         with_flops: bool = False,
         modules: bool = False,
+        operators: bool = True,
         adapters: str | Iterable[str] | None = "auto",
     ) -> None:
         self.targets = own_targets(targets)
+        if custom_device_types:
+            logger.warning("custom devices are not recorded: %s", ", ".join(custom_device_types))
         self.timer_only = timer_only
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_flops = with_flops
         self.modules = modules
+        self.operators = operators
         if on_trace_ready is not None and not callable(on_trace_ready):
             raise UsageError(f"on_trace_ready={on_trace_ready!r}: give a function of the Profiler")
         self._schedule = as_scheduler(scheduler)
@@ -282,7 +289,7 @@ class Profiler:
         )
         print(render(report, "table", unit=time_unit))
 
-    def export(self, path: str | os.PathLike[str], format: str = "json") -> None:
+    def export(self, path: str | os.PathLike[str] = "", format: str = "json") -> None:
         """Write the last window.
 
         Args:
@@ -291,11 +298,13 @@ class Profiler:
                 for a file that nvtrace and nsys read.
 
         Raises:
-            UsageError: there is no window yet, or no such format.
+            UsageError: there is no window yet, no path, or no such format.
             OutputError: the file cannot be written.
         """
         if self._trace is None:
             raise UsageError(f"nothing to export: {self._why_no_trace()}")
+        if not os.fspath(path):
+            raise UsageError("export needs the path of a file")
         if format in ("json", "chrome"):
             self._trace.export(path)
         elif format in ("sqlite", "nsys"):
@@ -346,6 +355,7 @@ class Profiler:
             profile_memory=self.profile_memory,
             with_flops=self.with_flops,
             modules=self.modules,
+            operators=self.operators,
         )
 
     def _deliver(self, trace: Trace) -> None:

@@ -1,0 +1,172 @@
+"""From Kineto's events to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.analysis.classification import RULES
+from nvtrace.instrumentation import AdapterOptions
+from nvtrace.model.arrays import factorize
+from nvtrace.model.harvest import Harvest, HarvestedRanges
+from nvtrace.model.schema import RangeKind
+from nvtrace.model.strings import Strings
+from nvtrace.model.trace import Counter
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+MEMORY = "[memory]"
+# torch.profiler leaves these out of its tables as well
+_HIDDEN = {
+    MEMORY,
+    "[OutOfMemory]",
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+}
+# nvtrace marks these itself
+_OURS = ("enumerate(DataLoader)#", "Optimizer.step#", "Optimizer.zero_grad#")
+_USER_SCOPE = 7
+
+
+def harvest(results: Any, options: AdapterOptions) -> Harvest:
+    """Return the operators, and the memory they took, as columns.
+
+    Args:
+        results: what torch._C._autograd._disable_profiler returned.
+        options: what was asked to be recorded.
+    """
+    from torch.autograd import _KinetoEvent
+
+    events = results.events()
+    strings = Strings()
+    names = strings.intern_all(map(_KinetoEvent.name, events))
+    start = _column(_KinetoEvent.start_ns, events)
+    thread = _column(_KinetoEvent.device_resource_id, events)
+    memory = _Memory(events, names == strings.find(MEMORY), start, thread)
+    kept, kind = _kinds(strings, names, _column(_KinetoEvent.scope, events))
+    end = start + _column(_KinetoEvent.duration_ns, events)
+    texts = _texts([events[row] for row in kept.tolist()], options, strings)
+    if options.profile_memory:
+        texts = _with_memory(texts, memory.within(start[kept], end[kept], thread[kept]), strings)
+    ranges = HarvestedRanges(
+        start=start[kept],
+        end=end[kept],
+        name=names[kept],
+        kind=kind,
+        thread=thread[kept],
+        text=texts,
+        sequence=_column(_KinetoEvent.sequence_nr, events)[kept],
+        beside=_asynchronous(events)[kept],
+    )
+    counters, samples = memory.samples() if options.profile_memory else ((), None)
+    return Harvest(strings=strings, ranges=ranges, samples=samples, counters=counters)
+
+
+def _column(getter: Callable[[Any], int], events: list[Any]) -> I64:
+    return np.fromiter(map(getter, events), np.int64, len(events))
+
+
+def _asynchronous(events: list[Any]) -> Mask:
+    """Return which events nest in nothing: they end in a callback, or on another thread."""
+    from torch.autograd import _KinetoEvent
+
+    first = _column(_KinetoEvent.start_thread_id, events)
+    last = _column(_KinetoEvent.end_thread_id, events)
+    asynchronous: Mask = (_column(_KinetoEvent.is_async, events) != 0) | (first != last)
+    return asynchronous
+
+
+def _kinds(
+    strings: Strings, names: npt.NDArray[np.int32], scopes: I64
+) -> tuple[I64, npt.NDArray[np.uint8]]:
+    """Return the events to keep, and of each what it stands for."""
+    pairs, codes = factorize(names.astype(np.int64) << 1 | (scopes == _USER_SCOPE))
+    kinds = np.zeros(len(pairs), np.uint8)
+    kept = np.zeros(len(pairs), np.bool_)
+    for row, pair in enumerate(pairs.tolist()):
+        name = strings[pair >> 1]
+        kept[row] = name not in _HIDDEN and not name.startswith(_OURS)
+        by_rule = (rule.kind for rule in RULES if not rule.guess and rule.matches("", name))
+        kinds[row] = next(by_rule, RangeKind.USER if pair & 1 else RangeKind.OPERATOR)
+    if not len(pairs):
+        return np.empty(0, np.int64), kinds
+    rows = np.flatnonzero(kept[codes])
+    return rows, kinds[codes[rows]]
+
+
+def _texts(events: list[Any], options: AdapterOptions, strings: Strings) -> npt.NDArray[np.int32]:
+    """Return what differs from call to call, in the words of emit_nvtx."""
+    if not (options.record_shapes or options.with_flops):
+        return np.full(len(events), -1, np.int32)
+    found = []
+    for event in events:
+        parts = []
+        if options.record_shapes and (shapes := event.shapes()):
+            parts.append(f"sizes = {shapes}")
+        if options.with_flops and (flops := event.flops()):
+            parts.append(f"flops = {flops}")
+        found.append(strings.intern(", ".join(parts)) if parts else -1)
+    return np.array(found, np.int32)
+
+
+def _with_memory(
+    texts: npt.NDArray[np.int32], change: I64, strings: Strings
+) -> npt.NDArray[np.int32]:
+    """Return texts with the bytes that a call allocated, less those it freed."""
+    texts = texts.copy()
+    for row in np.flatnonzero(change).tolist():
+        before = f"{strings[texts[row]]}, " if texts[row] >= 0 else ""
+        texts[row] = strings.intern(f"{before}memory = {int(change[row]):+d} B")
+    return texts
+
+
+class _Memory:
+    """Allocations and releases, in the order of time.
+
+    Args:
+        events: all of Kineto's.
+        chosen: which of them are about memory.
+        start: their time, Unix ns.
+        thread: their native thread id.
+    """
+
+    def __init__(self, events: list[Any], chosen: Mask, start: I64, thread: I64) -> None:
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        mine = [events[row] for row in rows.tolist()]
+        self._time, self._thread = start[rows], thread[rows]
+        self._bytes = np.array([event.nbytes() for event in mine], np.int64)
+        self._place = [(event.device_type().name, event.device_index()) for event in mine]
+
+    def within(self, start: I64, end: I64, thread: I64) -> I64:
+        """Return the change of memory on the thread of each interval, bytes."""
+        change = np.zeros(len(start), np.int64)
+        for one in np.unique(self._thread).tolist():
+            here, asked = self._thread == one, np.flatnonzero(thread == one)
+            times = self._time[here]
+            total = np.concatenate([[0], np.cumsum(self._bytes[here])])
+            before = np.searchsorted(times, start[asked], side="left")
+            after = np.searchsorted(times, end[asked], side="right")
+            change[asked] = total[after] - total[before]
+        return change
+
+    def samples(self) -> tuple[tuple[Counter, ...], dict[str, npt.NDArray[Any]]]:
+        """Return a counter a device: bytes held, less those held when recording began."""
+        places = sorted(set(self._place))
+        counter = np.array([places.index(place) for place in self._place], np.int32)
+        value = np.zeros(len(counter), np.float64)
+        for row in range(len(places)):
+            value[counter == row] = np.cumsum(self._bytes[counter == row])
+        names = [kind if index < 0 else f"{kind} {index}" for kind, index in places]
+        counters = tuple(
+            Counter(f"torch memory, {name}, since the start", "B", process=0) for name in names
+        )
+        return counters, {"time": self._time, "counter": counter, "value": value}
