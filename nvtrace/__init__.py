@@ -22,7 +22,13 @@ if TYPE_CHECKING:
         ToolNotFound,
         UsageError,
     )
-    from nvtrace.exporting import export_chrome_tracing, export_nsys, load_profiler_result
+    from nvtrace.exporting import (
+        export_chrome_tracing,
+        export_nsys,
+        export_protobuf,
+        load_profiler_result,
+    )
+    from nvtrace.lifecycle import in_profiler_mode
     from nvtrace.loading import load
     from nvtrace.phases import RecordEvent, phase, step
     from nvtrace.profiler import Profiler
@@ -39,6 +45,8 @@ __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks fo
     "enabled",
     "export_chrome_tracing",
     "export_nsys",
+    "export_protobuf",
+    "in_profiler_mode",
     "load",
     "load_profiler_result",
     "make_scheduler",
@@ -82,8 +90,10 @@ _HOMES = {
     **dict.fromkeys(("ProfilerTarget", "SortedKeys", "SummaryView"), "nvtrace.choices"),
     "dataloader": "nvtrace.dataloaders",
     **dict.fromkeys(
-        ("export_chrome_tracing", "export_nsys", "load_profiler_result"), "nvtrace.exporting"
+        ("export_chrome_tracing", "export_nsys", "export_protobuf", "load_profiler_result"),
+        "nvtrace.exporting",
     ),
+    "in_profiler_mode": "nvtrace.lifecycle",
     "load": "nvtrace.loading",
     "Profiler": "nvtrace.profiler",
     **dict.fromkeys(("ProfilerState", "make_scheduler"), "nvtrace.schedules"),

@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from nvtrace.emit import logger
 from nvtrace.errors import UsageError
 
 
 class ProfilerTarget(Enum):
-    """What is recorded."""
+    """What is recorded: the CPU and NVIDIA's GPUs. The others are names only."""
 
     CPU = 0
     GPU = 1
+    XPU = 2
+    CUSTOM_DEVICE = 3
 
 
 class SortedKeys(Enum):
@@ -38,6 +41,7 @@ class SummaryView(Enum):
     DistributedView = "distributed"
     KernelView = "kernel"
     OperatorView = "operator"
+    MemoryView = "allocations"
     MemoryManipulationView = "memory"
     UDFView = "user_defined"
 
@@ -68,4 +72,8 @@ def own_targets(targets: Iterable[ProfilerTarget] | None) -> frozenset[ProfilerT
     chosen = frozenset(targets) if isinstance(targets, Iterable) else frozenset([targets])
     if not all(isinstance(target, ProfilerTarget) for target in chosen):
         raise UsageError(f"targets={targets!r}: give a list of ProfilerTarget.CPU and .GPU")
-    return chosen
+    foreign = chosen - {ProfilerTarget.CPU, ProfilerTarget.GPU}
+    if foreign:
+        names = ", ".join(sorted(target.name for target in foreign))
+        logger.warning("only the CPU and NVIDIA GPUs are recorded, and no %s", names)
+    return chosen - foreign

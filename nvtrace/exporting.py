@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nvtrace.errors import OutputError
+from nvtrace.errors import OutputError, UsageError
 from nvtrace.trace import Trace
 
 if TYPE_CHECKING:
@@ -49,6 +49,19 @@ def export_nsys(
         profiler.export(_new_file(folder, profiler, worker_name, ".sqlite"), "sqlite")
 
     return handle
+
+
+def export_protobuf(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None
+) -> Callable[[Profiler], None]:
+    """Stand for Paddle's function of this name: nvtrace writes no protobuf.
+
+    Raises:
+        UsageError: always; it says what to call instead.
+    """
+    raise UsageError(
+        "nvtrace writes no protobuf: use export_nsys(dir_name), whose files nvtrace and nsys read"
+    )
 
 
 def load_profiler_result(filename: str | os.PathLike[str]) -> Trace:

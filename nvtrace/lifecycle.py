@@ -18,6 +18,8 @@ from nvtrace.errors import UsageError
 class Stoppable(Protocol):
     """A Profiler, as far as this module is concerned."""
 
+    timer_only: bool
+
     def stop(self) -> object:
         """Deliver what was recorded."""
 
@@ -44,6 +46,14 @@ _slot = _Slot()
 def active() -> Stoppable | None:
     """Return the active Profiler, None when there is none."""
     return _slot.profiler
+
+
+def in_profiler_mode() -> bool:
+    """Return whether a Profiler is running that records, be it in a closed step at the moment.
+
+    The name is paddle.profiler's.
+    """
+    return _slot.profiler is not None and not _slot.profiler.timer_only
 
 
 def activate(profiler: Stoppable) -> None:
