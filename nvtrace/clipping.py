@@ -1,4 +1,4 @@
-"""The part of collected GPU work that belongs to a window; collectors start before it, end after."""
+"""The part of collected GPU work that belongs to a window; it is collected from before to after."""
 
 from __future__ import annotations
 

@@ -102,16 +102,17 @@ class Recorder:
         for said, number in self._numbers.copy().items():
             labels[number] = said
         self._numbers.clear()
+        self._left = -1
         return Recording(labels, threads, beside, still, self._start_ns, end, dropped)
 
     @staticmethod
     def _forget(thread: _Thread) -> None:
         """Free what a thread recorded: labels bound to this recorder may live on for long."""
-        last = thread.chunks[-1]
-        thread.chunks = [last]
+        for chunk in thread.chunks:
+            if isinstance(chunk, list):
+                chunk.clear()
+        thread.chunks = []
         thread.beside = array("q")
-        if isinstance(last, list):
-            last.clear()
 
     def number(self, label: Label) -> int:
         """Return the number that events carry for ``label``; -1 when there is no room for it."""
@@ -205,9 +206,10 @@ class Recorder:
         else:
             local.events = _Nowhere()
             thread.until = time_ns()
-        thread.chunks.append(local.events)
-        if len(thread.chunks) > 2:
-            thread.chunks[-3] = array("q", thread.chunks[-3])
+        chunks = thread.chunks  # of which take(), on another thread, may make others
+        chunks.append(local.events)
+        if len(chunks) > 2:
+            chunks[-3] = array("q", chunks[-3])
         thread.packing = False
 
     def _spend(self, size: int) -> bool:
