@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         export_protobuf,
         load_profiler_result,
     )
+    from nvtrace.instrumentation import instrument
     from nvtrace.lifecycle import in_profiler_mode
     from nvtrace.loading import load
     from nvtrace.phases import RecordEvent, phase, step
@@ -47,6 +48,7 @@ __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks fo
     "export_nsys",
     "export_protobuf",
     "in_profiler_mode",
+    "instrument",
     "load",
     "load_profiler_result",
     "make_scheduler",
@@ -94,6 +96,7 @@ _HOMES = {
         "nvtrace.exporting",
     ),
     "in_profiler_mode": "nvtrace.lifecycle",
+    "instrument": "nvtrace.instrumentation",
     "load": "nvtrace.loading",
     "Profiler": "nvtrace.profiler",
     **dict.fromkeys(("ProfilerState", "make_scheduler"), "nvtrace.schedules"),
