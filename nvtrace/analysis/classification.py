@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nvtrace.errors import UsageError
 from nvtrace.model.arrays import factorize
-from nvtrace.model.schema import RangeKind
+from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
@@ -190,7 +190,20 @@ def classify(
     kind, split_off = kinds[codes], attributes[name_codes]
     # emit_nvtx marks operators alone with attributes: a custom autograd.Function, for instance
     kind[(split_off >= 0) & (kind == RangeKind.USER)] = RangeKind.OPERATOR
-    return Classified(kind, guesses[codes], base, split_off)
+    guessed = guesses[codes]
+    needless = _needless_guesses(kind, guessed, ranges["style"])
+    kind[needless] = RangeKind.USER
+    return Classified(kind, guessed & ~needless, base, split_off)
+
+
+def _needless_guesses(
+    kind: npt.NDArray[np.uint8], guessed: npt.NDArray[np.bool_], style: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.bool_]:
+    """Return steps that are no more than guesses where others are marked: a loader's "batch 7"."""
+    steps = kind == RangeKind.STEP
+    marked = bool((steps & ~guessed & (style != RangeStyle.MARK)).any())
+    needless: npt.NDArray[np.bool_] = steps & guessed & marked
+    return needless
 
 
 def _kind(

@@ -270,3 +270,22 @@ def test_named_steps_take_the_place_of_those_recognised():
     explained = capture.trace().explain(step_range=["epoch"])
     assert [RangeKind(kind).name for kind in explained.range_kind] == ["STEP", "USER", "USER"]
     assert explained.step_rows.tolist() == [0]
+
+
+def test_where_steps_are_marked_none_is_guessed():
+    capture = Capture()
+    for number in range(2):
+        capture.step(number, number * 100, number * 100 + 90)
+        capture.range(f"batch {number + 1}", number * 100, number * 100 + 30, tid=2)
+    trace = capture.trace()
+    explained = trace.explain()
+    assert len(explained.step_rows) == 2
+    assert not explained.range_guessed.any()
+    assert trace.summary("model")["model"]["cpu_total_ns"].tolist() == [180, 180]
+    names = {row["name"] for row in trace.summary("user_defined")["user_defined"]}
+    assert names == {"batch 1", "batch 2"}
+    # a mark is no step, so it takes the place of none
+    capture = Capture()
+    capture.range("step 1", 0, 10)
+    capture.mark("step", 5, domain="nvtrace", category="step")
+    assert capture.trace().explain().step_rows.tolist() == [0]
