@@ -15,7 +15,7 @@ from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Domain
 from nvtrace.sources.nsys_identity import Identities
 from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names, ScopedNames
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.sqlite_reader import Rows, SqliteReader
 
 Columns = dict[str, npt.NDArray[Any]]
 I32 = npt.NDArray[np.int32]
@@ -58,9 +58,7 @@ class EventReader:
         columns = self.reader.columns(table)
         if not {"start", "eventType"} <= set(columns):
             return {}
-        types = ", ".join(map(str, (*_PUSH_POP, *_START_END, *_MARK)))
-        where = f"eventType IN ({types})"
-        payload_type, payload = _payload_expressions(columns)
+        where = Rows("eventType", (*_PUSH_POP, *_START_END, *_MARK))
         wanted = {
             "start": 0,
             "end": OPEN,
@@ -72,8 +70,6 @@ class EventReader:
             "category": 0,
             "color": 0,
             "jsonTextId": NO_ID,
-            payload_type: 0,
-            payload: 0,
         }
         rows = self.reader.integers(table, wanted, where)
         style = np.full(len(rows["start"]), RangeStyle.PUSH_POP, np.uint8)
@@ -83,6 +79,7 @@ class EventReader:
         end = np.where(marks, rows["start"], rows["end"])
         thread = self.identities.threads(rows["globalTid"])
         elsewhere = np.where(rows["endGlobalTid"] == 0, rows["globalTid"], rows["endGlobalTid"])
+        payload_type, payload = self._payloads(columns, where)
         domain, category = self._scopes(rows["globalTid"], rows["domainId"], rows["category"])
         return {
             "start": rows["start"],
@@ -95,12 +92,12 @@ class EventReader:
             "style": style,
             "flags": np.where(end == OPEN, RangeFlag.UNFINISHED, 0).astype(np.uint8),
             "color": rows["color"].astype(np.uint32),
-            "payload_type": rows[payload_type].astype(np.uint8),
-            "payload": self._payloads(columns, rows[payload_type], rows[payload], where),
+            "payload_type": payload_type,
+            "payload": payload,
             "text": self._payload_texts(columns, rows["jsonTextId"], where),
         }
 
-    def _range_names(self, columns: tuple[str, ...], text_ids: I64, where: str) -> I32:
+    def _range_names(self, columns: tuple[str, ...], text_ids: I64, where: Rows) -> I32:
         names = self.names.rows(text_ids)
         if "text" in columns and len(names):
             inline = self.reader.texts("NVTX_EVENTS", "text", self.strings.intern, where)
@@ -108,21 +105,33 @@ class EventReader:
             np.copyto(names, inline, where=inline >= 0)
         return names
 
-    def _payload_texts(self, columns: tuple[str, ...], text_ids: I64, where: str) -> I32:
+    def _payload_texts(self, columns: tuple[str, ...], text_ids: I64, where: Rows) -> I32:
         rows = self.names.optional_rows(text_ids)
         if "jsonText" in columns and len(rows):
             inline = self.reader.texts("NVTX_EVENTS", "jsonText", self.strings.intern, where)
             np.copyto(rows, inline, where=inline >= 0)
         return rows
 
-    def _payloads(
-        self, columns: tuple[str, ...], types: I64, integers: I64, where: str
-    ) -> npt.NDArray[np.int64]:
-        if not (types == PayloadType.FLOAT).any():
-            return integers
-        present = [column for column in _PAYLOADS[PayloadType.FLOAT] if column in columns]
-        reals = self.reader.reals("NVTX_EVENTS", f"coalesce({', '.join(present)}, 0.0)", where)
-        return np.where(types == PayloadType.FLOAT, reals.view(np.int64), integers)
+    def _payloads(self, columns: tuple[str, ...], where: Rows) -> tuple[npt.NDArray[np.uint8], I64]:
+        """Return the type and the bits of each range's payload."""
+        present = {
+            name: kind for kind, names in _PAYLOADS.items() for name in names if name in columns
+        }
+        # a payload of exactly this value would be taken for none
+        rows = self.reader.integers(
+            "NVTX_EVENTS", {"start": 0, **dict.fromkeys(present, OPEN)}, where
+        )
+        types = np.zeros(len(rows["start"]), np.uint8)
+        bits = np.zeros(len(types), np.int64)
+        for name, kind in present.items():
+            chosen = (types == PayloadType.NONE) & (rows[name] != OPEN)
+            if chosen.any():
+                values = rows[name]
+                if kind is PayloadType.FLOAT:
+                    values = self.reader.reals("NVTX_EVENTS", name, where).view(np.int64)
+                bits[chosen] = values[chosen]
+                types[chosen] = kind
+        return types, bits
 
     def _scopes(self, global_tids: I64, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
         """Return domain and category rows: ids are per process, categories per domain too."""
@@ -160,7 +169,7 @@ class EventReader:
         columns = self.reader.columns(table)
         if not {"start", "end"} <= set(columns):
             return {}
-        where = f"eventClass <> {_BACKTRACE}" if "eventClass" in columns else ""
+        where = Rows("eventClass", (_BACKTRACE,), inverse=True) if "eventClass" in columns else ""
         wanted = {"start": 0, "end": OPEN, "globalTid": 0, "correlationId": 0, "nameId": NO_ID}
         rows = self.reader.integers(table, wanted, where)
         thread = self.identities.threads(rows["globalTid"])
@@ -282,18 +291,3 @@ class EventReader:
             "node": rows["graphNodeId"].view(np.uint64),
             "original": rows["originalGraphNodeId"].view(np.uint64),
         }
-
-
-def _payload_expressions(columns: tuple[str, ...]) -> tuple[str, str]:
-    """Return SQL for the payload's type and, for integers, its value."""
-    cases = []
-    integers = []
-    for kind, names in _PAYLOADS.items():
-        present = [name for name in names if name in columns]
-        cases += [f"WHEN {name} IS NOT NULL THEN {int(kind)}" for name in present]
-        if kind is not PayloadType.FLOAT:
-            integers += present
-    return (
-        f"CASE {' '.join(cases)} ELSE 0 END" if cases else "(0)",
-        f"coalesce({', '.join([*integers, '0', '0'])})",
-    )

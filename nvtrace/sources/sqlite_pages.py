@@ -50,6 +50,10 @@ class Cells:
         missing: npt.NDArray[np.bool_] = self.serial == 0
         return missing
 
+    def take(self, rows: I64) -> Cells:
+        """Return the chosen values."""
+        return Cells(self.buffer, self.serial[rows], self.offset[rows])
+
     def integers(self, default: int) -> I64:
         """Return the values, ``default`` for NULL; reals are cut to integers.
 

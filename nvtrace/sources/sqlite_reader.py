@@ -1,9 +1,13 @@
-"""Bulk columns out of an SQLite file, tolerant of what real exports lack."""
+"""Bulk columns out of an SQLite file, tolerant of what real exports lack.
+
+Columns are read from the table's pages where these are plain, else through SQLite.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -14,12 +18,35 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.errors import CorruptReport, NotAReport, SourceError
+from nvtrace.sources.sqlite_pages import Cells, PageReader, Unusual
 
 I64 = npt.NDArray[np.int64]
 
 _MAGIC = b"SQLite format 3\0"
 # sqlite3 fails to decode SQLite's own message where that quotes a damaged schema
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows to read: those whose ``column`` is one of ``values``, or is none of them.
+
+    NULL counts as -1.
+    """
+
+    column: str
+    values: tuple[int, ...]
+    inverse: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The same as an SQL condition."""
+        values = ", ".join(map(str, self.values))
+        return f"ifnull({self.column}, -1) {'NOT ' if self.inverse else ''}IN ({values})"
+
+    def mask(self, found: I64) -> npt.NDArray[np.bool_]:
+        """Return which rows to read, given the column's values."""
+        return np.isin(found, self.values, invert=self.inverse)
 
 
 class SqliteReader:
@@ -43,12 +70,15 @@ class SqliteReader:
             self._connection = sqlite3.connect(uri, uri=True)
             self._connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
             self.tables = self._tables()
+            self._roots = self._plain_roots()
         except _ERRORS as error:
             raise self._damaged(error) from error
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+        if self._pages is not None:
+            self._pages.close()
 
     def _tables(self) -> dict[str, tuple[str, ...]]:
         names = [
@@ -63,6 +93,24 @@ class SqliteReader:
             )
             for name in names
         }
+
+    def _plain_roots(self) -> dict[str, int]:
+        """Return the root pages of tables whose rows hold every column as a value of its own."""
+        found = {}
+        sql = "SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"
+        for name, root in self._connection.execute(sql).fetchall():
+            facts = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+            # hidden and generated columns, and integer keys that are the rowid itself
+            if root and not any(row[5] or row[6] for row in facts):
+                found[name] = root
+        return found
+
+    @cached_property
+    def _pages(self) -> PageReader | None:
+        try:
+            return PageReader(self.path)
+        except (Unusual, OSError, ValueError):
+            return None
 
     def _damaged(self, error: Exception) -> SourceError:
         reason = str(error) if isinstance(error, sqlite3.Error) else "malformed database schema"
@@ -87,7 +135,7 @@ class SqliteReader:
             raise self._damaged(error) from error
 
     def integers(
-        self, table: str, wanted: Mapping[str, int], where: str = "", count: int | None = None
+        self, table: str, wanted: Mapping[str, int], where: str | Rows = ""
     ) -> dict[str, I64]:
         """Return integer columns of ``table``, int64 of shape (n,) each, in the file's order.
 
@@ -95,43 +143,69 @@ class SqliteReader:
             table: its name; a missing table gives columns of no rows.
             wanted: column name or SQL expression -> value for NULL and for a missing column.
                 Keys that are plain names are checked against the table.
-            where: an SQL condition.
-            count: the number of rows, when known.
+            where: which rows.
         """
         present = self.columns(table)
         if not present:
             return {name: np.empty(0, np.int64) for name in wanted}
-        clause = f" WHERE {where}" if where else ""
-        name = _quoted(table)
-        if count is None:
-            count = int(self.query(f"SELECT count(*) FROM {name}{clause}")[0][0])
         chosen = [key for key in wanted if not key.isidentifier() or key in present]
-        result = {key: np.full(count, wanted[key], np.int64) for key in wanted if key not in chosen}
-        if chosen:
-            plain = ", ".join(f"ifnull({key}, {wanted[key]})" for key in chosen)
-            safe = ", ".join(f"CAST(ifnull({key}, {wanted[key]}) AS INTEGER)" for key in chosen)
-            sql = f"SELECT {{}} FROM {name}{clause}"
-            try:
-                flat = self._flat(sql.format(plain), count * len(chosen), np.int64)
-            except (ValueError, TypeError, OverflowError):
-                # a column of another affinity: a modified file
-                flat = self._flat(sql.format(safe), count * len(chosen), np.int64)
-            matrix = flat.reshape(count, len(chosen))
-            result |= {key: np.ascontiguousarray(matrix[:, i]) for i, key in enumerate(chosen)}
-        return {key: result[key] for key in wanted}
+        if chosen and set(chosen) <= set(present):
+            parts = self._from_pages(
+                table, chosen, where, lambda name, cells: cells.integers(wanted[name])
+            )
+            if parts is not None:
+                return _completed(wanted, parts)
+        return _completed(
+            wanted, self._from_sql(table, {key: wanted[key] for key in chosen}, where)
+        )
 
-    def reals(self, table: str, expression: str, where: str = "") -> npt.NDArray[np.float64]:
+    def _from_sql(self, table: str, wanted: Mapping[str, int], where: str | Rows) -> dict[str, I64]:
+        source = f"{_quoted(table)}{_clause(where)}"
+        count = int(self.query(f"SELECT count(*) FROM {source}")[0][0])
+        if not wanted:
+            return {"": np.empty(count, np.int64)}
+        plain = ", ".join(f"ifnull({key}, {default})" for key, default in wanted.items())
+        try:
+            flat = self._flat(f"SELECT {plain} FROM {source}", count * len(wanted), np.int64)
+        except (ValueError, TypeError, OverflowError):
+            # a column of another affinity: a modified file
+            safe = ", ".join(
+                f"CAST(ifnull({key}, {default}) AS INTEGER)" for key, default in wanted.items()
+            )
+            flat = self._flat(f"SELECT {safe} FROM {source}", count * len(wanted), np.int64)
+        matrix = flat.reshape(count, len(wanted))
+        return {key: np.ascontiguousarray(matrix[:, i]) for i, key in enumerate(wanted)}
+
+    def reals(self, table: str, column: str, where: str | Rows = "") -> npt.NDArray[np.float64]:
         """Return one float64 column of ``table``, in the file's order; NULL becomes 0."""
-        clause = f" WHERE {where}" if where else ""
-        sql = f"SELECT CAST(ifnull({expression}, 0) AS REAL) FROM {_quoted(table)}{clause}"
+        parts = self._from_pages(table, [column], where, lambda _, cells: cells.reals())
+        if parts is not None:
+            return parts[column]
+        sql = f"SELECT CAST(ifnull({column}, 0) AS REAL) FROM {_quoted(table)}{_clause(where)}"
         return self._flat(sql, -1, np.float64)
 
     def texts(
-        self, table: str, column: str, intern: Callable[[str], int], where: str = ""
+        self, table: str, column: str, intern: Callable[[str], int], where: str | Rows = ""
     ) -> npt.NDArray[np.int32]:
         """Return one text column as interned rows, int32 of shape (n,); -1 for NULL."""
-        clause = f" WHERE {where}" if where else ""
-        sql = f"SELECT CAST({column} AS TEXT) FROM {_quoted(table)}{clause}"
+        known: dict[bytes | None, int] = {None: -1}
+
+        def rows_of(cells: Cells) -> npt.NDArray[np.int32]:
+            if cells.null.all():
+                return np.full(len(cells.serial), -1, np.int32)
+            return np.fromiter(map(row_of, cells.texts()), np.int32, len(cells.serial))
+
+        def row_of(data: bytes | None) -> int:
+            row = known.get(data)
+            if row is None:
+                assert data is not None
+                row = known[data] = intern(data.decode("utf-8", "backslashreplace"))
+            return row
+
+        parts = self._from_pages(table, [column], where, lambda _, cells: rows_of(cells))
+        if parts is not None:
+            return parts[column]
+        sql = f"SELECT CAST({column} AS TEXT) FROM {_quoted(table)}{_clause(where)}"
         try:
             rows = self._connection.execute(sql)
             return np.fromiter(
@@ -139,6 +213,33 @@ class SqliteReader:
             )
         except _ERRORS as error:
             raise self._damaged(error) from error
+
+    def _from_pages(
+        self,
+        table: str,
+        names: Sequence[str],
+        where: str | Rows,
+        decode: Callable[[str, Cells], npt.NDArray[Any]],
+    ) -> dict[str, npt.NDArray[Any]] | None:
+        """Return columns read from the table's pages; None where SQLite must be asked."""
+        root, pages = self._roots.get(table), self._pages
+        if root is None or pages is None or (where and not isinstance(where, Rows)):
+            return None
+        columns = self.columns(table)
+        place = {name: columns.index(name) for name in names}
+        tested = columns.index(where.column) if isinstance(where, Rows) else None
+        wanted = sorted({*place.values(), *([] if tested is None else [tested])})
+        parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
+        try:
+            for batch in pages.columns(root, wanted):
+                if isinstance(where, Rows) and tested is not None:
+                    kept = np.flatnonzero(where.mask(batch[tested].integers(-1)))
+                    batch = {column: cells.take(kept) for column, cells in batch.items()}
+                for name in names:
+                    parts[name].append(decode(name, batch[place[name]]))
+        except Unusual:
+            return None
+        return {name: np.concatenate(found) for name, found in parts.items()}
 
     def _flat(self, sql: str, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
         try:
@@ -159,6 +260,20 @@ class SqliteReader:
         )
         ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
         return ids, [row[1] for row in rows]
+
+
+def _completed(wanted: Mapping[str, int], found: dict[str, I64]) -> dict[str, I64]:
+    """Return all wanted columns: those that the table lacks hold their default."""
+    count = len(next(iter(found.values())))
+    return {
+        name: found[name] if name in found else np.full(count, default, np.int64)
+        for name, default in wanted.items()
+    }
+
+
+def _clause(where: str | Rows) -> str:
+    condition = where.sql if isinstance(where, Rows) else where
+    return f" WHERE {condition}" if condition else ""
 
 
 def _quoted(name: str) -> str:

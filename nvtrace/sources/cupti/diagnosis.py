@@ -134,8 +134,9 @@ def _devices(facts: dict[str, str]) -> Found:
 
 
 def _binding(facts: dict[str, str]) -> Found:
-    facts[BINDING] = version(BINDING) or "absent"
-    if not version(BINDING):
+    found = version(BINDING)
+    facts[BINDING] = found or "absent"
+    if not found:
         return NO_BINDING, "cupti-python is not installed: pip install 'nvtrace[cupti]'"
     return None
 
@@ -154,7 +155,8 @@ def _shim(facts: dict[str, str]) -> Found:
 def _mapped(facts: dict[str, str]) -> Found:
     mapped = library.mapped()
     facts["libcupti loaded"] = ", ".join(map(str, mapped)) or "none"
-    packages = [f"{name} {version(name)}" for name in _LIBRARIES if version(name)]
+    versions = {name: version(name) for name in _LIBRARIES}
+    packages = [f"{name} {installed}" for name, installed in versions.items() if installed]
     facts["libcupti installed"] = ", ".join(packages) or "no package"
     if len(mapped) > 1:
         return TWO_LIBRARIES, two_libraries(mapped)
@@ -171,19 +173,20 @@ def two_libraries(paths: list[Path]) -> str:
 
 def _pair(facts: dict[str, str]) -> Found:
     """Check that binding, driver and a library that is already loaded are of one generation."""
-    major = int(version(BINDING).partition(".")[0])
+    binding = facts[BINDING]
+    major = int(binding.partition(".")[0])
     for path in library.mapped():
         loaded = path.name.removeprefix("libcupti.so.").partition(".")[0]
         if loaded.isdigit() and int(loaded) < 2000 and int(loaded) != major:
             return MISMATCH, (
-                f"cupti-python {version(BINDING)} does not fit the loaded {path}: "
+                f"cupti-python {binding} does not fit the loaded {path}: "
                 f"pip install 'cupti-python=={loaded}.*'"
             )
     needed = _NEEDED_DRIVER.get(major)
     have = facts["driver"].removeprefix("CUDA ")
     if needed and tuple(map(int, have.split("."))) < needed:
         return OLD_DRIVER, (
-            f"cupti-python {version(BINDING)} needs a driver for CUDA "
+            f"cupti-python {binding} needs a driver for CUDA "
             f"{needed[0]}.{needed[1]} or newer, this one is for CUDA {have}"
         )
     return None

@@ -36,10 +36,8 @@ _API: Fields = {
     "callback": (4, "u4"),
     "start": (8, "u8"),
     "end": (16, "u8"),
-    "process_id": (24, "u4"),
     "thread_id": (28, "u4"),
     "correlation": (32, "u4"),
-    "return_value": (36, "u4"),
 }
 
 _PLACE: Fields = {"device": (32, "u4"), "context": (36, "u4"), "stream": (40, "u4")}
@@ -62,7 +60,6 @@ _KERNEL: Fields = {
     "correlation": (92, "u4"),
     "name": (104, "u8"),
     "graph_node": (144, "u8"),
-    "graph": (156, "u4"),
 }
 
 _FIELDS: dict[int, Fields] = {
@@ -74,7 +71,6 @@ _FIELDS: dict[int, Fields] = {
         **_PLACE,
         "correlation": (44, "u4"),
         "graph_node": (64, "u8"),
-        "graph": (72, "u4"),
     },
     RecordKind.MEMSET: {
         "bytes": (8, "u8"),
@@ -83,7 +79,6 @@ _FIELDS: dict[int, Fields] = {
         **_PLACE,
         "correlation": (44, "u4"),
         "graph_node": (64, "u8"),
-        "graph": (72, "u4"),
     },
     RecordKind.MEMCPY_PEER: {
         "copy_kind": (4, "u1"),
@@ -93,7 +88,6 @@ _FIELDS: dict[int, Fields] = {
         **_PLACE,
         "correlation": (60, "u4"),
         "graph_node": (72, "u8"),
-        "graph": (80, "u4"),
     },
     RecordKind.KERNEL: _KERNEL,
     RecordKind.CONCURRENT_KERNEL: _KERNEL,

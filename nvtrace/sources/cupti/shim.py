@@ -139,7 +139,7 @@ class Shim:
             Offsets and kinds, uint32 of shape (records,), and the end in bytes: n, or where a
             record of unknown size begins.
         """
-        capacity = len(records) // SMALLEST_RECORD
+        capacity = len(records) // int(sizes[sizes > 0].min(initial=SMALLEST_RECORD))
         offsets, kinds = np.empty(capacity, np.uint32), np.empty(capacity, np.uint32)
         end = ctypes.c_size_t()
         count = self._library.nvt_walk(
