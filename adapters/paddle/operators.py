@@ -115,7 +115,7 @@ class _Reading:
     # by Paddle's name: (row of strings, kind), None for what is left out
     known: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     rows: array[int] = field(default_factory=lambda: array("q"))
-    places: dict[str, int] = field(default_factory=dict)
+    counters: Strings = field(default_factory=Strings)
     moments: array[int] = field(default_factory=lambda: array("q"))
     levels: array[int] = field(default_factory=lambda: array("q"))
     shaped: bool = False
@@ -159,9 +159,12 @@ class _Reading:
         name = self.strings.intern(f"{_VERBS[event.type.name]} {place}")
         at = event.timestamp_ns
         self.moments.extend((at, name, thread, abs(event.increase_bytes)))
-        counter = 2 * self.places.setdefault(place, len(self.places))
-        self.levels.extend((at, counter, event.current_allocated))
-        self.levels.extend((at, counter + 1, event.current_reserved))
+        self._add_level(at, f"Memory allocated {place}", event.current_allocated)
+        if place != "cpu":  # of the host Paddle keeps no account: less is reserved than allocated
+            self._add_level(at, f"Memory reserved {place}", event.current_reserved)
+
+    def _add_level(self, at: int, counter: str, level: int) -> None:
+        self.levels.extend((at, self.counters.intern(counter), level))
 
     def harvest(self) -> Harvest:
         rows = np.array(self.rows, np.int64).reshape(-1, 6)
@@ -197,10 +200,6 @@ class _Reading:
                 "counter": levels[:, 1].astype(np.int32),
                 "value": levels[:, 2].astype(np.float64),
             },
-            counters=tuple(
-                Counter(f"Memory {what} {place}", "bytes", process=0)
-                for place in self.places
-                for what in ("allocated", "reserved")
-            ),
+            counters=tuple(Counter(name, "bytes", process=0) for name in self.counters),
             notes=tuple(notes),
         )

@@ -12,6 +12,7 @@ from nvtrace.analysis.checks import figure_notes
 from nvtrace.analysis.listing import ranges_table
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.selection import Bounds, select
+from nvtrace.analysis.summaries.allocations import allocations_view, has_allocations
 from nvtrace.analysis.summaries.columns import SORT_KEYS, sort_order
 from nvtrace.analysis.summaries.device import device_view
 from nvtrace.analysis.summaries.distributed import distributed_view
@@ -38,12 +39,13 @@ _VIEWS: dict[str, View] = {
     "memory": memory_view,
     "user_defined": user_defined_view,
     "kernels_by_range": kernels_by_range_view,
+    "allocations": allocations_view,
 }
 VIEWS = tuple(_VIEWS)
 DEFAULT_VIEWS = VIEWS[:8]
 
 # views whose rows have an order of their own
-_FIXED = {"device", "overview", "model", "distributed", "operator"}
+_FIXED = {"device", "overview", "model", "distributed", "operator", "allocations"}
 
 
 def summarize(
@@ -61,7 +63,8 @@ def summarize(
 
     Args:
         explained: the trace.
-        views: keys of VIEWS in printing order; the eight standard ones by default.
+        views: keys of VIEWS in printing order; by default the eight standard ones, and
+            ``allocations`` where they were recorded.
         sorted_by: one of SORT_KEYS; ``_min`` sorts ascending, the others descending.
         op_detail: inner phases and kernels in the operator view.
         thread_sep: the operator view thread by thread.
@@ -72,10 +75,13 @@ def summarize(
     Raises:
         UsageError: an unknown view or sort key, or a selection with nothing in it.
     """
-    chosen = _checked(views, sorted_by)
+    if views is None:
+        more = ("allocations",) if has_allocations(explained.trace) else ()
+        views = (*DEFAULT_VIEWS, *more)
+    _check(views, sorted_by)
     measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
     tables = {}
-    for key in chosen:
+    for key in views:
         if key == "operator":
             table = operator_view(
                 measures, op_detail=op_detail, thread_sep=thread_sep, sorted_by=sorted_by
@@ -99,14 +105,12 @@ def list_ranges(
     return _report(measures, {"ranges": ranges_table(measures, marks=marks)})
 
 
-def _checked(views: Sequence[str] | None, sorted_by: str) -> Sequence[str]:
-    chosen = DEFAULT_VIEWS if views is None else views
-    unknown = [view for view in chosen if view not in _VIEWS]
+def _check(views: Sequence[str], sorted_by: str) -> None:
+    unknown = [view for view in views if view not in _VIEWS]
     if unknown:
         raise UsageError(f"unknown view {unknown[0]!r}: choose from {', '.join(VIEWS)}")
     if sorted_by not in SORT_KEYS:
         raise UsageError(f"unknown sort key {sorted_by!r}: choose from {', '.join(SORT_KEYS)}")
-    return chosen
 
 
 def _sorted(table: ReportTable, sorted_by: str) -> ReportTable:

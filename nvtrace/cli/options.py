@@ -21,8 +21,8 @@ STANDARD_VIEWS = (
     "memory",
     "user_defined",
 )
-EXTRA_VIEW = "kernels_by_range"
-VIEWS = (*STANDARD_VIEWS, EXTRA_VIEW)
+EXTRA_VIEWS = ("kernels_by_range", "allocations")
+VIEWS = (*STANDARD_VIEWS, *EXTRA_VIEWS)
 SORTS = (
     *(f"{side}_{figure}" for side in ("gpu", "cpu") for figure in ("total", "avg", "max", "min")),
     "calls",

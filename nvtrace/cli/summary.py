@@ -20,7 +20,8 @@ from nvtrace.cli.reading import loaded
     callback=values.flatten,
     metavar="NAME",
     help="Only these tables; repeatable, or separated by commas: "
-    f"{', '.join(options.STANDARD_VIEWS)}; and {options.EXTRA_VIEW}, printed only when named.",
+    f"{', '.join(options.STANDARD_VIEWS)}; and {', '.join(options.EXTRA_VIEWS)}. By default the "
+    "first eight, and allocations where they were recorded.",
 )
 @options.sort_option
 @click.option("--op-detail", is_flag=True, help="Show the inner phases of operators.")
