@@ -6,12 +6,14 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nvtrace.sinks.files import atomic_output
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _GZIP_BITS = 31
 _PIECES_AHEAD = 4
@@ -31,15 +33,18 @@ class Output:
 
 
 class _Gzipped(Output):
-    """Compresses in a second thread: zlib lets go of Python's lock meanwhile."""
+    """Compresses in a second thread, if there is one: zlib lets go of Python's lock meanwhile."""
 
-    def __init__(self, file: BinaryIO, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, file: BinaryIO, pool: ThreadPoolExecutor | None) -> None:
         super().__init__(file)
         self._pool = pool
         self._compressor = _fastest_zlib().compressobj(level=1, wbits=_GZIP_BITS)
         self._pending: deque[Future[None]] = deque()
 
     def write(self, piece: bytes) -> None:
+        if self._pool is None:
+            self._compress(piece)
+            return
         try:
             self._pending.append(self._pool.submit(self._compress, piece))
         except RuntimeError:
@@ -68,13 +73,23 @@ def opened(path: str | os.PathLike[str] | BinaryIO) -> Iterator[Output]:
     if not isinstance(path, str | os.PathLike):
         yield Output(path)
     elif os.fspath(path).endswith(".gz"):
-        with atomic_output(path) as file, ThreadPoolExecutor(1) as pool:
-            output = _Gzipped(file, pool)
+        with atomic_output(path) as file, ExitStack() as stack:
+            pool = _pool()
+            output = _Gzipped(file, pool and stack.enter_context(pool))
             yield output
             output.finish()
     else:
         with atomic_output(path) as file:
             yield Output(file)
+
+
+def _pool() -> ThreadPoolExecutor | None:
+    """Return a pool of one thread, None while the interpreter ends: it cannot even be imported."""
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError:
+        return None
+    return ThreadPoolExecutor(1)
 
 
 def _fastest_zlib() -> Any:
