@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.analysis.module_backward import with_backward_modules
 from nvtrace.emit import DOMAIN, pairing
 from nvtrace.emit.recording import Recording
 from nvtrace.model import schema
@@ -68,7 +69,8 @@ def build(
         cpu: CPU time over the window.
     """
     every = [*notes, *(note for harvest in harvests for note in harvest.notes)]
-    return Trace.of(_Assembly(recording, activity, harvests).trace(tuple(every), tuple(cpu)))
+    trace = _Assembly(recording, activity, harvests).trace(tuple(every), tuple(cpu))
+    return Trace.of(with_backward_modules(trace))
 
 
 class _Assembly:

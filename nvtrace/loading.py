@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nvtrace.analysis.module_backward import with_backward_modules
 from nvtrace.errors import NotAReport, SourceError
 from nvtrace.model.merging import merge
 from nvtrace.model.trace import TraceData
@@ -101,7 +102,8 @@ def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:
             database = nsys_cli.export(path, progress=progress)
         else:
             database = path
-        return nsys_sqlite.read(database, name=path.name, details=details, progress=progress)
+        data = nsys_sqlite.read(database, name=path.name, details=details, progress=progress)
+        return with_backward_modules(data)
     except OSError as error:
         reason = error.strerror or str(error)
         raise SourceError(f"{path}: cannot be read: {reason}") from error
