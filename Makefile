@@ -35,9 +35,10 @@ bench: $(VENV)/.dev ## time a report of a million kernels
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .tools build dist docs/_build demo-output ./*.egg-info
+	@rm -f nvtrace/native/*.so
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(VENV)/.core: pyproject.toml
+$(VENV)/.core: pyproject.toml setup.py nvtrace/native/buffers.c
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -qq --editable .

@@ -167,11 +167,6 @@ void nvt_completed(void *context, uint32_t stream, uint8_t *memory, size_t size,
     pthread_mutex_unlock(&lock);
 }
 
-/* What a subscriber has to name as its callback; nothing enables it. */
-void nvt_ignored(void *user, int domain, uint32_t callback, const void *data) {
-    (void)user, (void)domain, (void)callback, (void)data;
-}
-
 /* The oldest full buffer goes to the reader until it is recycled; NULL where there is none. */
 uint8_t *nvt_pop(size_t *valid) {
     pthread_mutex_lock(&lock);

@@ -18,7 +18,6 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 
 LIBRARY = Path(nvtrace.__file__).with_name("native") / "buffers.so"
-SMALLEST_RECORD = 8
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,14 @@ class _Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in Counts.__dataclass_fields__]
 
 
+class _Memory:
+    """Bytes at an address, for numpy: ctypes would make a type of every length."""
+
+    def __init__(self, address: int, length: int) -> None:
+        interface = {"data": (address, True), "shape": (length,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = interface
+
+
 class Shim:
     """The buffers of this process. CUPTI knows one set of callbacks a process, so this is one too.
 
@@ -84,11 +91,8 @@ class Shim:
         library.nvt_walk.argtypes = [pointer, size, pointer, ctypes.c_uint32]
         library.nvt_walk.argtypes += [pointer, pointer, size, ctypes.POINTER(size)]
         library.nvt_walk.restype = size
-        self._memory = ctypes.c_uint8 * 0
-        self._memory_bytes = 0
         self.requested = _address(library.nvt_requested)
         self.completed = _address(library.nvt_completed)
-        self.ignored = _address(library.nvt_ignored)
 
     def begin(self, sizes: U32, buffer_bytes: int, buffers: int) -> None:
         """Open a new account; what waits from before is thrown away, it belongs to nobody."""
@@ -100,9 +104,6 @@ class Shim:
 
     def limit(self, buffer_bytes: int, buffers: int) -> None:
         """Set the size of new buffers and how many there may be."""
-        # buffers of an earlier, larger size may still come back
-        if buffer_bytes > self._memory_bytes:
-            self._memory, self._memory_bytes = ctypes.c_uint8 * buffer_bytes, buffer_bytes
         self._library.nvt_limit(buffer_bytes, buffers)
 
     @contextmanager
@@ -110,12 +111,7 @@ class Shim:
         length = ctypes.c_size_t()
         memory = self._library.nvt_pop(ctypes.byref(length))
         try:
-            if memory:
-                # sliced, not sized: ctypes keeps every array type it ever made
-                whole = np.ctypeslib.as_array(self._memory.from_address(memory))
-                yield whole[: length.value]
-            else:
-                yield None
+            yield np.asarray(_Memory(memory, length.value)) if memory else None
         finally:
             if memory:
                 self._library.nvt_recycle(memory)
@@ -139,7 +135,7 @@ class Shim:
             Offsets and kinds, uint32 of shape (records,), and the end in bytes: n, or where a
             record of unknown size begins.
         """
-        capacity = len(records) // int(sizes[sizes > 0].min(initial=SMALLEST_RECORD))
+        capacity = len(records) // int(min(sizes[sizes > 0], default=1))
         offsets, kinds = np.empty(capacity, np.uint32), np.empty(capacity, np.uint32)
         end = ctypes.c_size_t()
         count = self._library.nvt_walk(

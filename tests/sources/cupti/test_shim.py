@@ -135,7 +135,21 @@ def test_an_empty_buffer_is_free_again(fresh: tuple[Shim, Client]) -> None:
     assert shim.counts().completed == 0
 
 
-def test_a_new_account_forgets_the_old_one_but_not_what_is_held(fresh: tuple[Shim, Client]) -> None:
+def test_a_buffer_of_an_earlier_capture_comes_back_whole(
+    fresh: tuple[Shim, Client], tmp_path: Path
+) -> None:
+    shim, client = fresh
+    shim.begin(SIZES, 16384, 4)
+    large, _ = client.request()
+    again = Shim(tmp_path / "buffers.so")
+    again.begin(SIZES, 4096, 4)
+    client.complete(large, 409)
+    assert ids(again) == list(range(409))
+
+
+def test_a_new_account_forgets_the_old_one_but_not_what_is_held(
+    fresh: tuple[Shim, Client],
+) -> None:
     shim, client = fresh
     early, size = client.request()
     client.complete(client.request()[0], 5)
