@@ -35,7 +35,7 @@ LEVELS = ("node", "graph")
 _FEWEST_BUFFERS = 4
 _DRAIN_SECONDS = 1.0
 _DRAIN_BYTES = 64 << 20
-_GRAPHS_CORRECT = 130101  # before, graph launches of later captures have wrong correlation ids
+_WRONG_GRAPHS = range(130000, 130101)  # wrong correlation ids of graphs in later captures
 _NOT_SUPPORTED = 27
 
 
@@ -244,7 +244,7 @@ class Collector:
         counts = self._shim.counts()
         notes = [*self._notes, *loss_notes(counts, self._decoder, dropped, tables, clock)]
         version = self._control.library.version
-        if Collector._captures > 1 and version < _GRAPHS_CORRECT and device["graph_node"].any():
+        if Collector._captures > 1 and version in _WRONG_GRAPHS and device["graph_node"].any():
             notes.append(
                 Note(
                     "graph_correlation",

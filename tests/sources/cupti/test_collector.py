@@ -347,6 +347,19 @@ print(json.dumps([bool(begin <= starts.min()), bool(starts.max() <= end),
     assert got[4] == ["foreign_clock"]
 
 
+@pytest.mark.parametrize(("version", "later"), [("130001", ["graph_correlation"]), ("26", [])])
+def test_graphs_of_later_captures_are_warned_of(
+    double: Double, version: str, later: list[str]
+) -> None:
+    got = double(
+        "said = []\n"
+        + 2 * (CAPTURE + "said.append([n.code for n in activity.notes])\n")
+        + "print(json.dumps(said))",
+        DOUBLE_VERSION=version,
+    )
+    assert got == [[], later]
+
+
 def test_names_without_a_demangler_stay_and_are_noted(double: Double) -> None:
     got = double(
         "sys.modules['pydemumble'] = None\n"
