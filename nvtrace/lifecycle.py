@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import Protocol
 
@@ -71,6 +72,8 @@ def activate(profiler: Stoppable) -> None:
     _slot.profiler = profiler
     if not _slot.hooked:
         _slot.hooked = True
+        # the interpreter cannot import it while it ends, and what writes traces needs it
+        import_module("concurrent.futures.thread")
         atexit.register(_at_exit)
         os.register_at_fork(after_in_child=_after_fork)
     _take_sigterm()

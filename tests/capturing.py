@@ -57,9 +57,10 @@ def python(
     script: str, folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in a folder, with this interpreter, and return what came of it."""
+    (folder / "program.py").write_text(script, encoding="utf-8")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("NVTX", "NVTRACE", "RANK"))}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *arguments],
+        [sys.executable, "-W", "error", "program.py", *arguments],
         cwd=folder,
         env={**kept, **environment},
         capture_output=True,
