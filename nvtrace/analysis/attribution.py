@@ -111,6 +111,8 @@ def nearest_of(wanted: npt.NDArray[np.bool_], parent: I32) -> I32:
         wanted: shape (n,).
         parent: row of the parent, -1 none, shape (n,).
     """
+    if not wanted.any():
+        return np.full(len(parent), -1, np.int32)
     nearest = np.where(wanted, np.arange(len(parent), dtype=np.int32), np.int32(-1))
     ancestor = parent.copy()
     climbing = np.flatnonzero((nearest < 0) & (ancestor >= 0))

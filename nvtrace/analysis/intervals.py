@@ -68,13 +68,13 @@ def previous_maximum(codes: Codes, values: I64) -> tuple[I64, npt.NDArray[np.boo
     first[1:] = codes[1:] != codes[:-1]
     if not len(codes):
         return values, ~first
-    order = np.argsort(values, kind="stable")
     low = int(values.min())
     span = int(values.max()) - low + 1
     if span * (int(codes[-1]) + 1) < _ROOM:
         keys = codes.astype(np.int64) * span + (values - low)
         largest = np.maximum.accumulate(keys) - codes.astype(np.int64) * span + low
     else:
+        order = np.argsort(values, kind="stable")
         ranks = np.empty(len(values), np.int64)
         ranks[order] = np.arange(len(values))
         offset = codes.astype(np.int64) * len(values)

@@ -24,8 +24,7 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
         return values, np.empty(0, np.int32)
     low, high = int(values.min()), int(values.max())
     if high - low > 4 * len(values) + 65536:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return distinct, codes.astype(np.int32)
+        return _factorize_sparse(values)
     least = values.dtype.type(low)
     offsets = (values - least).astype(np.int64)
     present = np.zeros(high - low + 1, np.bool_)
@@ -33,6 +32,22 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     table = np.cumsum(present, dtype=np.int32)
     table -= 1
     return np.flatnonzero(present).astype(values.dtype) + least, table[offsets]
+
+
+def _factorize_sparse(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
+    """Factorize values that lie far apart: few of them, as a rule, such as ids of threads.
+
+    A guess at the distinct values, made from a sample, is completed by what it misses.
+    """
+    distinct = np.unique(values[:: max(len(values) // 1024, 1)])
+    while 8 * len(distinct) < len(values):
+        codes = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
+        missed = distinct[codes] != values
+        if not missed.any():
+            return distinct, codes.astype(np.int32)
+        distinct = np.union1d(distinct, values[missed])
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct, codes.astype(np.int32)
 
 
 def stable_order(*keys: npt.NDArray[Any]) -> I64:

@@ -14,7 +14,7 @@ from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Domain
 from nvtrace.sources.nsys_identity import Identities
-from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names, ScopedNames
+from nvtrace.sources.nsys_names import NO_ID, Names, ScopedNames
 from nvtrace.sources.sqlite_reader import Rows, SqliteReader
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -32,9 +32,12 @@ _MOST_BYTES = 2**50  # more in one copy is damage, not data
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _PAYLOADS = {
-    PayloadType.UINT: ("uint64Value", "uint32Value"),
-    PayloadType.INT: ("int64Value", "int32Value"),
-    PayloadType.FLOAT: ("doubleValue", "floatValue"),
+    "uint64Value": PayloadType.UINT,
+    "uint32Value": PayloadType.UINT,
+    "int64Value": PayloadType.INT,
+    "int32Value": PayloadType.INT,
+    "doubleValue": PayloadType.FLOAT,
+    "floatValue": PayloadType.FLOAT,
 }
 
 
@@ -70,61 +73,46 @@ class EventReader:
             "category": 0,
             "color": 0,
             "jsonTextId": NO_ID,
+            # a payload of exactly this value is taken for none
+            **dict.fromkeys(_PAYLOADS, OPEN),
         }
-        rows = self.reader.integers(table, wanted, where)
+        texts = dict.fromkeys(("text", "jsonText"), self.strings.intern)
+        rows = self.reader.columns_of(table, wanted, texts, where)
         style = np.full(len(rows["start"]), RangeStyle.PUSH_POP, np.uint8)
         style[np.isin(rows["eventType"], _START_END)] = RangeStyle.START_END
         style[np.isin(rows["eventType"], _MARK)] = RangeStyle.MARK
         marks = style == RangeStyle.MARK
         end = np.where(marks, rows["start"], rows["end"])
         thread = self.identities.threads(rows["globalTid"])
-        elsewhere = np.where(rows["endGlobalTid"] == 0, rows["globalTid"], rows["endGlobalTid"])
-        payload_type, payload = self._payloads(columns, where)
-        domain, category = self._scopes(rows["globalTid"], rows["domainId"], rows["category"])
+        end_thread = thread.copy()
+        elsewhere = np.flatnonzero(
+            (rows["endGlobalTid"] != 0) & (rows["endGlobalTid"] != rows["globalTid"])
+        )
+        end_thread[elsewhere] = self.identities.threads(rows["endGlobalTid"][elsewhere])
+        payload_type, payload = self._payloads(rows, where)
+        domain, category = self._scopes(thread, rows["domainId"], rows["category"])
         return {
             "start": rows["start"],
             "end": end,
-            "name": self._range_names(columns, rows["textId"], where),
+            "name": _preferred(rows["text"], self.names.rows(rows["textId"])),
             "domain": domain,
             "category": category,
             "thread": thread,
-            "end_thread": self.identities.threads(elsewhere),
+            "end_thread": end_thread,
             "style": style,
             "flags": np.where(end == OPEN, RangeFlag.UNFINISHED, 0).astype(np.uint8),
             "color": rows["color"].astype(np.uint32),
             "payload_type": payload_type,
             "payload": payload,
-            "text": self._payload_texts(columns, rows["jsonTextId"], where),
+            "text": _preferred(rows["jsonText"], self.names.optional_rows(rows["jsonTextId"])),
         }
 
-    def _range_names(self, columns: tuple[str, ...], text_ids: I64, where: Rows) -> I32:
-        names = self.names.rows(text_ids)
-        if "text" in columns and len(names):
-            inline = self.reader.texts("NVTX_EVENTS", "text", self.strings.intern, where)
-            # a registered empty string beside an empty text is still the empty string
-            np.copyto(names, inline, where=inline >= 0)
-        return names
-
-    def _payload_texts(self, columns: tuple[str, ...], text_ids: I64, where: Rows) -> I32:
-        rows = self.names.optional_rows(text_ids)
-        if "jsonText" in columns and len(rows):
-            inline = self.reader.texts("NVTX_EVENTS", "jsonText", self.strings.intern, where)
-            np.copyto(rows, inline, where=inline >= 0)
-        return rows
-
-    def _payloads(self, columns: tuple[str, ...], where: Rows) -> tuple[npt.NDArray[np.uint8], I64]:
+    def _payloads(self, rows: Columns, where: Rows) -> tuple[npt.NDArray[np.uint8], I64]:
         """Return the type and the bits of each range's payload."""
-        present = {
-            name: kind for kind, names in _PAYLOADS.items() for name in names if name in columns
-        }
-        # a payload of exactly this value would be taken for none
-        rows = self.reader.integers(
-            "NVTX_EVENTS", {"start": 0, **dict.fromkeys(present, OPEN)}, where
-        )
         types = np.zeros(len(rows["start"]), np.uint8)
         bits = np.zeros(len(types), np.int64)
-        for name, kind in present.items():
-            chosen = (types == PayloadType.NONE) & (rows[name] != OPEN)
+        for name, kind in _PAYLOADS.items():
+            chosen = (rows[name] != OPEN) & (types == PayloadType.NONE)
             if chosen.any():
                 values = rows[name]
                 if kind is PayloadType.FLOAT:
@@ -133,12 +121,12 @@ class EventReader:
                 types[chosen] = kind
         return types, bits
 
-    def _scopes(self, global_tids: I64, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
+    def _scopes(self, thread: I32, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
         """Return domain and category rows: ids are per process, categories per domain too."""
         domain_names = ScopedNames(self.reader, self.names, _DOMAIN_CREATE, ["domainId"])
         keys = ["domainId", "category"]
         category_names = ScopedNames(self.reader, self.names, _CATEGORY_NAME, keys)
-        process_keys, process_codes = factorize(global_tids & PROCESS_MASK)
+        process_rows, process_codes = factorize(self.identities.process_of(thread))
         domain_values, domain_codes = factorize(domain_ids)
         category_values, category_codes = factorize(category_ids)
         combined = process_codes.astype(np.int64) * max(len(domain_values), 1) + domain_codes
@@ -146,14 +134,14 @@ class EventReader:
         distinct, codes = factorize(combined)
         domain_rows = np.empty(len(distinct), np.int32)
         category_rows = np.empty(len(distinct), np.int32)
-        processes = self.identities.processes(process_keys)
         for row, value in enumerate(distinct.tolist()):
             rest, category_code = divmod(value, len(category_values))
             process_code, domain_code = divmod(rest, len(domain_values))
-            key = int(process_keys[process_code])
+            process = int(process_rows[process_code])
+            key = self.identities.process_key(process)
             domain, category = int(domain_values[domain_code]), int(category_values[category_code])
             name = domain_names.get(key, domain) or (f"domain {domain}" if domain else "")
-            scope = (int(processes[process_code]), name)
+            scope = (process, name)
             domain_rows[row] = self.domains.setdefault(scope, len(self.domains))
             text = category_names.get(key, domain, category) or f"category {category}"
             category_rows[row] = self.categories.intern(text) if category else -1
@@ -178,7 +166,7 @@ class EventReader:
             "end": rows["end"],
             "name": self.names.rows(rows["nameId"], api=self.abi_versions),
             "thread": thread,
-            "process": self.identities.processes(rows["globalTid"]),
+            "process": self.identities.process_of(thread),
             "correlation": rows["correlationId"],
         }
 
@@ -291,3 +279,8 @@ class EventReader:
             "node": rows["graphNodeId"].view(np.uint64),
             "original": rows["originalGraphNodeId"].view(np.uint64),
         }
+
+
+def _preferred(inline: I32, registered: I32) -> I32:
+    """Return the rows of inline texts, of registered ones where there is none."""
+    return np.where(inline >= 0, inline, registered)

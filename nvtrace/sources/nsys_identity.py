@@ -75,6 +75,15 @@ class Identities:
         distinct, codes = factorize(global_tids)
         return _handed_out(self._threads, distinct.tolist())[codes]
 
+    def process_of(self, thread: I32) -> I32:
+        """Return the process rows of thread rows, int32 of shape (n,)."""
+        keys = np.fromiter(self._threads, np.int64, len(self._threads))
+        return self.processes(keys)[thread] if len(keys) else thread
+
+    def process_key(self, row: int) -> int:
+        """Return the globalPid of a process row."""
+        return list(self._processes)[row]
+
     def streams(self, process: I32, device: I64, context: I64, stream: I64) -> I32:
         """Return stream rows of (process row, CUDA device, context, stream), int32."""
         codes = np.zeros(len(process), np.int32)

@@ -211,8 +211,8 @@ class _SavedEvents(EventReader):
 
     saved_domains: list[Domain] = field(default_factory=list)
 
-    def _scopes(self, global_tids: I64, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
-        process = self.identities.processes(global_tids)
+    def _scopes(self, thread: I32, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
+        process = self.identities.process_of(thread)
         default = np.zeros(int(process.max(initial=-1)) + 1, np.int32)
         for row, domain in enumerate(self.saved_domains):
             if not domain.name and domain.process < len(default):

@@ -227,7 +227,9 @@ def _table(
         name: values - shift if name in ("start", "end") else values
         for name, values in columns.items()
     }
-    return Table(spec, {name: values[rows] for name, values in shifted.items()})
+    if not np.array_equal(rows, np.arange(len(rows))):  # most files are in order already
+        shifted = {name: values[rows] for name, values in shifted.items()}
+    return Table(spec, shifted)
 
 
 def _samples(columns: Columns, shift: int) -> Table:

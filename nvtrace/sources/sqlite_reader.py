@@ -6,9 +6,9 @@ Columns are read from the table's pages where these are plain, else through SQLi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -145,19 +145,44 @@ class SqliteReader:
                 Keys that are plain names are checked against the table.
             where: which rows.
         """
+        return self.columns_of(table, wanted, {}, where)
+
+    def columns_of(
+        self,
+        table: str,
+        integers: Mapping[str, int],
+        texts: Mapping[str, Callable[[str], int]],
+        where: str | Rows = "",
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return integer and text columns of ``table`` in one pass.
+
+        Args:
+            table: as for ``integers``.
+            integers: as for ``integers``.
+            texts: column name -> what turns a text into a row; such a column is int32, -1 for NULL
+                and where it is missing.
+            where: which rows.
+        """
         present = self.columns(table)
         if not present:
-            return {name: np.empty(0, np.int64) for name in wanted}
-        chosen = [key for key in wanted if not key.isidentifier() or key in present]
-        if chosen and set(chosen) <= set(present):
-            parts = self._from_pages(
-                table, chosen, where, lambda name, cells: cells.integers(wanted[name])
-            )
-            if parts is not None:
-                return _completed(wanted, parts)
-        return _completed(
-            wanted, self._from_sql(table, {key: wanted[key] for key in chosen}, where)
-        )
+            return {
+                **{name: np.empty(0, np.int64) for name in integers},
+                **{name: np.empty(0, np.int32) for name in texts},
+            }
+        numbers = [key for key in integers if not key.isidentifier() or key in present]
+        decoders: dict[str, Callable[[Cells], npt.NDArray[Any]]] = {
+            key: partial(Cells.integers, default=integers[key]) for key in numbers
+        }
+        decoders |= {key: _interner(texts[key]) for key in texts if key in present}
+        found: dict[str, npt.NDArray[Any]] | None = None
+        if numbers and set(decoders) <= set(present):
+            found = self._from_pages(table, decoders, where)
+        if found is None:
+            found = dict(self._from_sql(table, {key: integers[key] for key in numbers}, where))
+            for key in texts:
+                if key in present:
+                    found[key] = self._texts_from_sql(table, key, texts[key], where)
+        return _completed(integers, texts, found)
 
     def _from_sql(self, table: str, wanted: Mapping[str, int], where: str | Rows) -> dict[str, I64]:
         source = f"{_quoted(table)}{_clause(where)}"
@@ -178,7 +203,7 @@ class SqliteReader:
 
     def reals(self, table: str, column: str, where: str | Rows = "") -> npt.NDArray[np.float64]:
         """Return one float64 column of ``table``, in the file's order; NULL becomes 0."""
-        parts = self._from_pages(table, [column], where, lambda _, cells: cells.reals())
+        parts = self._from_pages(table, {column: Cells.reals}, where)
         if parts is not None:
             return parts[column]
         sql = f"SELECT CAST(ifnull({column}, 0) AS REAL) FROM {_quoted(table)}{_clause(where)}"
@@ -188,23 +213,14 @@ class SqliteReader:
         self, table: str, column: str, intern: Callable[[str], int], where: str | Rows = ""
     ) -> npt.NDArray[np.int32]:
         """Return one text column as interned rows, int32 of shape (n,); -1 for NULL."""
-        known: dict[bytes | None, int] = {None: -1}
-
-        def rows_of(cells: Cells) -> npt.NDArray[np.int32]:
-            if cells.null.all():
-                return np.full(len(cells.serial), -1, np.int32)
-            return np.fromiter(map(row_of, cells.texts()), np.int32, len(cells.serial))
-
-        def row_of(data: bytes | None) -> int:
-            row = known.get(data)
-            if row is None:
-                assert data is not None
-                row = known[data] = intern(data.decode("utf-8", "backslashreplace"))
-            return row
-
-        parts = self._from_pages(table, [column], where, lambda _, cells: rows_of(cells))
+        parts = self._from_pages(table, {column: _interner(intern)}, where)
         if parts is not None:
             return parts[column]
+        return self._texts_from_sql(table, column, intern, where)
+
+    def _texts_from_sql(
+        self, table: str, column: str, intern: Callable[[str], int], where: str | Rows
+    ) -> npt.NDArray[np.int32]:
         sql = f"SELECT CAST({column} AS TEXT) FROM {_quoted(table)}{_clause(where)}"
         try:
             rows = self._connection.execute(sql)
@@ -217,29 +233,30 @@ class SqliteReader:
     def _from_pages(
         self,
         table: str,
-        names: Sequence[str],
+        decoders: Mapping[str, Callable[[Cells], npt.NDArray[Any]]],
         where: str | Rows,
-        decode: Callable[[str, Cells], npt.NDArray[Any]],
     ) -> dict[str, npt.NDArray[Any]] | None:
         """Return columns read from the table's pages; None where SQLite must be asked."""
         root, pages = self._roots.get(table), self._pages
         if root is None or pages is None or (where and not isinstance(where, Rows)):
             return None
         columns = self.columns(table)
-        place = {name: columns.index(name) for name in names}
+        place = {name: columns.index(name) for name in decoders}
         tested = columns.index(where.column) if isinstance(where, Rows) else None
         wanted = sorted({*place.values(), *([] if tested is None else [tested])})
-        parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in names}
+        parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in decoders}
         try:
             for batch in pages.columns(root, wanted):
                 if isinstance(where, Rows) and tested is not None:
-                    kept = np.flatnonzero(where.mask(batch[tested].integers(-1)))
-                    batch = {column: cells.take(kept) for column, cells in batch.items()}
-                for name in names:
-                    parts[name].append(decode(name, batch[place[name]]))
+                    kept = where.mask(batch[tested].integers(-1))
+                    if not kept.all():
+                        rows = np.flatnonzero(kept)
+                        batch = {column: cells.take(rows) for column, cells in batch.items()}
+                for name, decode in decoders.items():
+                    parts[name].append(decode(batch[place[name]]))
         except Unusual:
             return None
-        return {name: np.concatenate(found) for name, found in parts.items()}
+        return {name: np.concatenate(parts.pop(name)) for name in decoders}
 
     def _flat(self, sql: str, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
         try:
@@ -262,13 +279,37 @@ class SqliteReader:
         return ids, [row[1] for row in rows]
 
 
-def _completed(wanted: Mapping[str, int], found: dict[str, I64]) -> dict[str, I64]:
+def _interner(intern: Callable[[str], int]) -> Callable[[Cells], npt.NDArray[np.int32]]:
+    """Return what turns cells of text into rows, -1 for NULL."""
+    known: dict[bytes | None, int] = {None: -1}
+
+    def row_of(data: bytes | None) -> int:
+        row = known.get(data)
+        if row is None:
+            assert data is not None
+            row = known[data] = intern(data.decode("utf-8", "backslashreplace"))
+        return row
+
+    def rows_of(cells: Cells) -> npt.NDArray[np.int32]:
+        if cells.null.all():
+            return np.full(len(cells.serial), -1, np.int32)
+        return np.fromiter(map(row_of, cells.texts()), np.int32, len(cells.serial))
+
+    return rows_of
+
+
+def _completed(
+    integers: Mapping[str, int], texts: Iterable[str], found: dict[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
     """Return all wanted columns: those that the table lacks hold their default."""
     count = len(next(iter(found.values())))
-    return {
+    whole = {
         name: found[name] if name in found else np.full(count, default, np.int64)
-        for name, default in wanted.items()
+        for name, default in integers.items()
     }
+    for name in texts:
+        whole[name] = found[name] if name in found else np.full(count, -1, np.int32)
+    return whole
 
 
 def _clause(where: str | Rows) -> str:
