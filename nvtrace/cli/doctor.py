@@ -77,6 +77,7 @@ def examine() -> Iterator[Check]:
     yield from _pair(found)
     yield from _injections()
     yield _driver()
+    yield _collector()
     yield from (_package(name, f"only to hand data to it: pip install {name}") for name in OPTIONAL)
     yield _frameworks()
 
@@ -187,6 +188,16 @@ def _driver() -> Check:
         return Check("driver", "ok", gpus.removeprefix(", "))
     advice = "recording needs a machine with a GPU; reading reports does not"
     return Check("driver", "missing", "no NVIDIA driver", advice)
+
+
+def _collector() -> Check:
+    """Return whether a Profiler can collect GPU work here, without touching CUDA."""
+    from nvtrace.sources.cupti import diagnose
+
+    found = diagnose()
+    facts = "; ".join(f"{name}: {value}" for name, value in found.facts.items())
+    detail = f"{found.sentence} ({facts})" if facts else found.sentence
+    return Check("in-process GPU collector", "ok" if found.ok else "missing", detail)
 
 
 def _gpus() -> str:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from nvtrace.cli import doctor
 from nvtrace.sources import nsys_install
+from nvtrace.sources.cupti import diagnose
 from nvtrace.sources.nsys_install import Nsys
 
 Run = Callable[..., Any]
@@ -165,3 +167,15 @@ def test_colour_only_on_a_terminal_that_wants_it(no_color: str) -> None:
     shown = os.read(ours, 65536)
     os.close(ours)
     assert (b"\x1b[" in shown) == (not no_color)
+
+
+def test_collector_is_diagnosed_in_one_line() -> None:
+    result = CliRunner().invoke(doctor.command, ["--format", "json"])
+    (check,) = [
+        one
+        for one in json.loads(result.output)["checks"]
+        if one["name"] == "in-process GPU collector"
+    ]
+    assert check["status"] == ("ok" if diagnose().ok else "missing")
+    assert diagnose().sentence in check["detail"]
+    assert "\n" not in check["detail"]
