@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.analysis.paddle_names import shown_name
 from nvtrace.errors import UsageError
 from nvtrace.model.arrays import factorize
 from nvtrace.model.schema import RangeKind, RangeStyle
@@ -113,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     _rule(_K.OPERATOR_INNER, r"(?: |::)(?:infer_meta|infer_shape|compute|kernel launch"
           r"|node_creation)$"),
     _rule(_K.OPERATOR_INNER, r"^Local_\w*GradNode\w*$"),
-    _rule(_K.OPERATOR_INNER, r" pybind_imperative_func$"),
+    _rule(_K.OPERATOR_INNER, r" pybind_(?:imperative|patch)_func$"),
     _rule(_K.OPERATOR, r"^(?:\w+ dygraph|pd_op\.\w+|(?:Global_)?\w*GradNode\w*|\w+ grad_node)$"),
     # plain names
     _rule(_K.STEP, r"(?i)^(?:(?:train(?:ing)?|global)[ _-])?(?:(?:step|iteration|iter|batch)"
@@ -137,7 +138,7 @@ class Classified:
     Attributes:
         kind: RangeKind, uint8.
         guessed: True where only a plain name speaks for the kind.
-        name: row of strings, without attributes.
+        name: row of strings, without attributes; of Paddle's operators the name to show.
         attributes: row of strings, -1 none.
     """
 
@@ -176,15 +177,18 @@ def classify(
     pairs, codes = factorize(scope_codes.astype(np.int64) * max(len(base_values), 1) + base_codes)
     kinds = np.zeros(len(pairs), np.uint8)
     guesses = np.zeros(len(pairs), np.bool_)
+    shown = np.zeros(len(pairs), np.int32)
     steps = tuple(step_names)
     for row, pair in enumerate(pairs.tolist()):
         scope, base_row = divmod(pair, len(base_values))
         domain_row, category_row = divmod(int(scope_values[scope]), width)
         category = trace.categories[category_row - 1] if category_row else ""
         name = strings[int(base_values[base_row])]
-        kinds[row], guesses[row] = _kind(
-            trace.domains[domain_row].name, category, name, rules, steps
-        )
+        domain = trace.domains[domain_row].name
+        kinds[row], guesses[row] = _kind(domain, category, name, rules, steps)
+        if not domain and kinds[row] in (RangeKind.OPERATOR, RangeKind.OPERATOR_INNER):
+            name = shown_name(name)
+        shown[row] = strings.intern(name)
     if not len(pairs):
         return Classified(kinds, guesses, base, base.copy())
     kind, split_off = kinds[codes], attributes[name_codes]
@@ -193,7 +197,7 @@ def classify(
     guessed = guesses[codes]
     needless = _needless_guesses(kind, guessed, ranges["style"])
     kind[needless] = RangeKind.USER
-    return Classified(kind, guessed & ~needless, base, split_off)
+    return Classified(kind, guessed & ~needless, shown[codes], split_off)
 
 
 def _needless_guesses(

@@ -52,7 +52,7 @@ FORMS = tuple(
         # 2.6: Conv2dGradNodeFinal, 3.x: Global_Conv2dGradNodeFinal
         (
             "2.3-",
-            r"(?:Global_)?(?P<words>[A-Za-z]\w*?)GradNode(?:Final|Compat)?",
+            r"(?:Global_)?(?!Local_)(?P<words>[A-Za-z]\w*?)GradNode(?:Final|Compat)?",
             lambda found: f"{_snake(found['words'])}_grad",
         ),
         ("2.3-2.4", r"(?P<op>\w+) grad_node", lambda found: found["op"]),
