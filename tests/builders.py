@@ -74,7 +74,7 @@ class Node(NamedTuple):
 
 @dataclass
 class Capture:
-    """Events in the order they are added; rows of one list are told apart by their place."""
+    """Events in the order they are added, and in ns from wherever 0 is."""
 
     ranges: list[Range] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Capture:
         correlation: int | None = None,
         name: str = "cudaLaunchKernel",
     ) -> int:
-        """Return the call's correlation id, unless given the next one."""
+        """Return the call's correlation id: the next one, unless given."""
         if correlation is None:
             correlation = max([call.correlation for call in self.calls], default=0) + 1
         self.calls.append(Call(start, end, correlation, pid, tid, name))

@@ -51,11 +51,18 @@ def test_steps_are_numbered_by_payload_in_nvtrace_s_domain_only():
     assert numbers(capture) == [3, 4]
 
 
-def test_steps_are_numbered_by_name():
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["ProfilerStep#12", "ProfilerStep#13", "ProfileStep#7"], [12, 13, 7]),
+        (["step 12", "iteration0", "train_step_3"], [12, 0, 3]),
+    ],
+)
+def test_steps_are_numbered_by_name(names, expected):
     capture = Capture()
-    for place, name in enumerate(("ProfilerStep#12", "ProfilerStep#13", "step 7", "iteration0")):
+    for place, name in enumerate(names):
         capture.range(name, place * 10, place * 10 + 5)
-    assert numbers(capture) == [12, 13, 7, 0]
+    assert numbers(capture) == expected
 
 
 def test_names_without_a_number_of_their_own_are_numbered_by_place():

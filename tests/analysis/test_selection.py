@@ -204,3 +204,19 @@ def test_work_without_a_recorded_launch_belongs_to_the_step_it_starts_in():
     capture.run(215, 225)
     chosen = selected(capture, steps=(6, 7))
     assert capture.trace().device["start"][chosen.device].tolist() == [115, 260]
+
+
+def test_ranges_and_calls_that_reach_into_the_window_are_cut_to_it():
+    capture = training()
+    capture.range("background", 5, 300, tid=9)
+    capture.call(100, 180, tid=9, name="cudaDeviceSynchronize")
+    capture.range("gloo:all_reduce", 90, 150, tid=8)
+    report = capture.trace().summary(["overview", "distributed"], steps=(6, 7))
+    host = [row for row in report["overview"] if row["side"] == "cpu"]
+    rows = {row["event_type"]: (row["calls"], row["time_ns"]) for row in host}
+    assert rows["UserDefined"] == (1, 100)
+    # 110 to 180, and the launch of the step itself within it
+    assert rows["CudaRuntime"] == (2, 70)
+    assert rows["Communication"] == (1, 40)
+    totals = {row["name"]: row["total_ns"] for row in report["distributed"] if not row["device"]}
+    assert totals["Communication"] == 40
