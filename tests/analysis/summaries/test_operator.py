@@ -190,3 +190,14 @@ def test_without_operators_the_table_says_what_to_do():
     table = capture.trace().summary("operator")["operator"]
     assert len(table) == 0
     assert "emit_nvtx" in table.empty
+
+
+def test_an_inner_phase_around_an_operator_does_not_take_its_kernels():
+    capture = Capture()
+    op(capture, "outer", 0, 100)
+    capture.phase("operator_inner", 10, 90, name="outer compute")
+    op(capture, "nested", 20, 80)
+    capture.launch(30, 40, 7, name="kernel")
+    found = {(row["depth"], row["name"]): row for row in rows(capture, op_detail=True)}
+    assert set(found) == {(0, "outer"), (1, "outer compute"), (0, "nested"), (1, "kernel")}
+    assert found[1, "kernel"]["gpu_ratio"] == 100.0
