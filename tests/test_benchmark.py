@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -188,8 +189,6 @@ def test_reader_cost(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_loader_on_another_thread_is_not_this_loops(clock: Clock) -> None:
-    import threading
-
     prof = profiler(timer_only=True)
     with prof:
         other = threading.Thread(target=lambda: list(nvtrace.dataloader([1, 2, 3])))
