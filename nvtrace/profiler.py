@@ -184,6 +184,17 @@ class Profiler:
         self._boundary = None
         self._advance(num_samples, _Moment.now())
 
+    def adopt(self, adapter: Adapter) -> None:
+        """Take in an adapter while running: its framework was imported only now.
+
+        Raises:
+            DidNotEnable: the framework is unknown.
+        """
+        adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
+        self._adapters.append(adapter)
+        if self._cycles.window is not None:
+            self._cycles.window.adopt(adapter, self._options())
+
     def _stepped_by_adapter(self) -> None:
         """Note where a framework ends a step; it counts when the user ends none.
 

@@ -53,10 +53,16 @@ class Window:
     def arm(self, adapters: Sequence[Adapter], options: AdapterOptions) -> None:
         """Start what takes time to start, and keep nothing yet."""
         self._start_collector()
-        options = replace(options, device_collected=self._collector is not None)
         for adapter in adapters:
-            adapter.install(options)
-            self._adapters.append(adapter)
+            self.adopt(adapter, options)
+
+    def adopt(self, adapter: Adapter, options: AdapterOptions) -> None:
+        """Put an adapter in place, before the recording or in the middle of it."""
+        adapter.install(replace(options, device_collected=self._collector is not None))
+        self._adapters.append(adapter)
+        if self.recording:
+            adapter.begin()
+            self._begun.append(adapter)
 
     def record(self) -> bool:
         """Keep events from now on; returns False where that was so already."""

@@ -2,7 +2,8 @@
 
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
 from top to bottom, with ``nvtrace`` imported, in a folder that holds the report of ``nvtrace demo``
-as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite`` and ``rank1.sqlite`` and, for the pages that
+as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite`` and ``rank1.sqlite``, a program ``train.py``
+that marks sixteen steps and, for the pages that
 name such files, a recording of sixteen steps as ``report.nsys-rep`` and ``report.rankN.nsys-rep``,
 N from 0 to 3. What a console block shows below a command is compared with what the command prints;
 ``...`` stands for anything, on a line or for lines. A block that cannot run here says why in a
@@ -106,6 +107,7 @@ def test_page_runs(
     monkeypatch.setenv("PATH", sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"])
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     write_report(tmp_path / "report.sqlite", truth=False)
     for name in ("run", "rank0", "rank1"):
         shutil.copy("report.sqlite", f"{name}.sqlite")

@@ -17,7 +17,7 @@ import click
 
 from nvtrace.errors import NvtraceError
 
-VERBS = ("summary", "trace", "ranges", "info", "doctor", "demo")
+VERBS = ("summary", "trace", "ranges", "info", "run", "doctor", "demo")
 ENV_DEBUG = "NVTRACE_DEBUG"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -86,7 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The console script ``nvtrace``."""
-    if sys.stdout is None:  # the shell closed it
+    if sys.argv[1:2] == ["run"]:
+        pass  # the output is that of the program that is run
+    elif sys.stdout is None:  # the shell closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open to the end)
     else:
         sys.stdout = _lossless(sys.stdout)
