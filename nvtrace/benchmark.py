@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any
 
@@ -19,6 +20,7 @@ from nvtrace.errors import UsageError
 
 WARMUP = 10
 KEPT = 1 << 17
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class BenchmarkSummary:
         ips: work per second.
         unit: what ips counts per second, ``steps`` or ``samples``.
         partly_sized: steps that said how many samples they had, when not all did.
+        left_out: steps after the warm-up that are no sample, and why, by number.
+        rule: what batch_cost rests on where that is not the clock alone.
     """
 
     steps: int
@@ -58,6 +62,8 @@ class BenchmarkSummary:
     ips: Spread
     unit: str
     partly_sized: int
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    rule: str = ""
 
     @property
     def reader_ratio(self) -> float | None:
@@ -82,6 +88,8 @@ class Benchmark:
         self._saw_reader = False
         self._since = 0
         self._info_from = 0
+        self._left_out: dict[int, str] = {}
+        self.rule = ""
 
     def begin(self) -> None:
         """Start the first step, or go on after a pause that belongs to no step."""
@@ -92,12 +100,20 @@ class Benchmark:
         self._reader_ns += nanoseconds
         self._saw_reader = True
 
-    def step(self, samples: float | None = None, at_ns: int | None = None) -> None:
+    def lengthen(self, nanoseconds: int) -> None:
+        """Add time to the step that ended last: what was still running when it ended."""
+        if self._batch:
+            self._batch[-1] += nanoseconds
+
+    def step(
+        self, samples: float | None = None, at_ns: int | None = None, left_out: str = ""
+    ) -> None:
         """End the step that is running, and start the next.
 
         Args:
             samples: how much work it did; None when not said.
             at_ns: when it ended, by ``time.perf_counter_ns``; now by default.
+            left_out: why it is no sample, where it is none.
 
         Raises:
             UsageError: ``samples`` is no amount of work.
@@ -105,6 +121,8 @@ class Benchmark:
         if samples is not None:
             samples = _amount(samples)
         now = perf_counter_ns() if at_ns is None else at_ns
+        if left_out:
+            self._left_out[self.steps] = left_out
         self._batch.append(now - self._since)
         self._reader.append(self._reader_ns)
         self._samples.append(-1.0 if samples is None else samples)
@@ -124,6 +142,7 @@ class Benchmark:
         for column in (self._batch, self._reader, self._samples):
             del column[:drop]
         self._forgotten += drop
+        self._left_out = {n: why for n, why in self._left_out.items() if n >= self._forgotten}
 
     def info(self, unit: str | None = None) -> str:
         """Return the averages since the last call, or since the start, and say of which steps."""
@@ -150,22 +169,30 @@ class Benchmark:
         return self._summary(max(warmup - self._forgotten, 0), warmup)
 
     def _summary(self, skip: int, warmup: int) -> BenchmarkSummary:
-        batch = np.array(self._batch[skip:], np.float64) / 1e9
-        reader = np.array(self._reader[skip:], np.float64) / 1e9
-        samples = np.array(self._samples[skip:])
+        first = self._forgotten + skip
+        left_out = {number: why for number, why in self._left_out.items() if number >= first}
+        if len(left_out) == len(self._batch) - skip:
+            left_out = {}  # better than no figure at all
+        kept = np.ones(len(self._batch) - skip, np.bool_)
+        kept[[number - first for number in left_out]] = False
+        batch = np.array(self._batch[skip:], np.float64)[kept] / 1e9
+        reader = np.array(self._reader[skip:], np.float64)[kept] / 1e9
+        samples = np.array(self._samples[skip:])[kept]
         batch = np.maximum(batch, 1e-9)
         sized = samples >= 0
         by_samples = bool(sized.all())
         work = samples if by_samples else np.ones(len(batch))
         return BenchmarkSummary(
             steps=len(batch),
-            first=self._forgotten + skip,
+            first=first,
             warmup=warmup,
             reader_cost=_spread(reader, float(reader.mean())) if self._saw_reader else None,
             batch_cost=_spread(batch, float(batch.mean())),
             ips=_spread(work / batch, float(work.sum() / batch.sum())),
             unit="samples" if by_samples else "steps",
             partly_sized=0 if by_samples else int(sized.sum()),
+            left_out=left_out,
+            rule=self.rule,
         )
 
 
@@ -191,6 +218,12 @@ def _spread(values: npt.NDArray[np.float64], average: float) -> Spread:
     )
 
 
+def _left_out_line(left_out: Mapping[int, str]) -> str:
+    named = [f"{number} ({why})" for number, why in list(left_out.items())[:_NAMED]]
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    return f"Left out: {', '.join(named)}{more}"
+
+
 def _lines(found: BenchmarkSummary) -> list[str]:
     titles = ("avg", "max", "min", "median", "p95")
     rows: list[tuple[str, ...]] = [("", *titles)]
@@ -210,13 +243,17 @@ def _lines(found: BenchmarkSummary) -> list[str]:
     if found.reader_ratio is not None:
         lines.append(f"Reader Ratio: {found.reader_ratio:.3f}%")
     lines.append(f"Time Unit: s, IPS Unit: {found.unit}/s")
-    last = found.first + found.steps - 1
+    last = found.first + found.steps + len(found.left_out) - 1
     skipped = (
         f"the first {found.warmup} skipped as warm-up"
         if found.warmup
         else "no warm-up skipped in so short a run"
     )
     lines.append(f"Steps {found.first}..{last} ({found.steps}), {skipped}")
+    if found.left_out:
+        lines.append(_left_out_line(found.left_out))
+    if found.rule:
+        lines.append(found.rule)
     if found.partly_sized:
         lines.append(f"Only {found.partly_sized} steps said num_samples: ips counts steps")
     if found.reader_cost is None:

@@ -91,6 +91,7 @@ class _Assembly:
     def trace(self, notes: tuple[Note, ...], cpu: tuple[CpuUsage, ...]) -> TraceData:
         ranges = self._ranges()
         for harvest in self._harvests:
+            self._thread_names = {**harvest.thread_names, **self._thread_names}
             ranges = self._without_ends_of_data(ranges, harvest)
             if harvest.ranges is not None:
                 ranges = _joined(ranges, self._harvested(harvest, harvest.ranges))

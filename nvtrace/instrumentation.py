@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from nvtrace import dataloaders
 from nvtrace.emit import Calls, Emitter, Label, logger, switch
@@ -87,6 +87,25 @@ class Adapter(Protocol):
 
     def uninstall(self) -> None:
         """Undo ``install``."""
+
+
+@runtime_checkable
+class Asynchronous(Protocol):
+    """What an adapter has as well where its framework returns before the device is done."""
+
+    @property
+    def rule(self) -> str:
+        """What batch_cost rests on, in one line."""
+
+    def settle(self, *, whole: bool) -> int:
+        """Wait at the end of a step, so that its time is the device's too; returns the ns it took.
+
+        Args:
+            whole: wait for the step's own results, not for those of the one before.
+        """
+
+    def compiled(self) -> list[str]:
+        """Return what was compiled since the last call: a step that compiled is no sample."""
 
 
 def available() -> dict[str, metadata.EntryPoint]:

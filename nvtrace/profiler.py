@@ -27,6 +27,7 @@ from nvtrace.instrumentation import Adapter, AdapterOptions
 from nvtrace.instrumentation import adapters as find_adapters
 from nvtrace.model.trace import Note
 from nvtrace.schedules import Scheduler, always, as_scheduler
+from nvtrace.settling import settle, settle_last
 from nvtrace.trace import Trace
 from nvtrace.window import Window
 
@@ -182,7 +183,8 @@ class Profiler:
             raise UsageError("step() on a Profiler that is not running: call start() first")
         self._steps_by = "user"
         self._boundary = None
-        self._advance(num_samples, _Moment.now())
+        left_out = settle(self._adapters, self._benchmark)
+        self._advance(num_samples, _Moment.now(), left_out)
 
     def adopt(self, adapter: Adapter) -> None:
         """Take in an adapter while running: its framework was imported only now.
@@ -202,13 +204,14 @@ class Profiler:
         """
         if self._steps_by == "user" or threading.get_ident() != self._thread:
             return
+        left_out = settle(self._adapters, self._benchmark)
         now = _Moment.now()
         if self._steps_by != "adapter" and self._boundary is None:
             self._boundary = now
             return
         self._steps_by = "adapter"
         self._take_boundary()
-        self._advance(None, now)
+        self._advance(None, now, left_out)
 
     def _take_boundary(self) -> None:
         boundary, self._boundary = self._boundary, None
@@ -216,8 +219,8 @@ class Profiler:
             self._steps_by = "adapter"
             self._advance(None, boundary)
 
-    def _advance(self, num_samples: float | None, at: _Moment) -> None:
-        self._benchmark.step(num_samples, at.perf_ns)
+    def _advance(self, num_samples: float | None, at: _Moment, left_out: str = "") -> None:
+        self._benchmark.step(num_samples, at.perf_ns, left_out)
         self._step_number += 1
         if self.timer_only:
             return
@@ -237,6 +240,7 @@ class Profiler:
         if lifecycle.active() is not self:
             return self._trace
         try:
+            settle_last(self._adapters, self._benchmark)
             with lifecycle.undisturbed():
                 self._take_boundary()
                 self._cycles.end(cut_short=self._schedule is not always)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,7 @@ class Harvest:
         notes: what the reader should know: what was not recorded, and why.
         ends_of_data: waits that only found that there are no more data: native thread id, Unix ns
             from and until. The range Dataloader in each is not kept.
+        thread_names: names of threads that recorded no ranges of their own, by native thread id.
     """
 
     strings: Strings = field(default_factory=Strings)
@@ -89,6 +91,7 @@ class Harvest:
     counters: tuple[Counter, ...] = ()
     notes: tuple[Note, ...] = ()
     ends_of_data: tuple[tuple[int, int, int], ...] = ()
+    thread_names: Mapping[int, str] = field(default_factory=dict)
 
 
 def category_of(kind: int) -> str:

@@ -24,6 +24,11 @@ class RangeKind(IntEnum):
     OPERATOR = 7
     OPERATOR_INNER = 8
     MODULE = 9
+    DISPATCH = 10
+    COMPILE = 11
+    H2D = 12
+    D2H = 13
+    SYNC = 14
 
 
 PHASES = (

@@ -26,6 +26,11 @@ _KIND_NAMES = {
     RangeKind.OPERATOR: "Operator",
     RangeKind.OPERATOR_INNER: "OperatorInner",
     RangeKind.MODULE: "Module",
+    RangeKind.DISPATCH: "Dispatch",
+    RangeKind.COMPILE: "Compile",
+    RangeKind.H2D: "H2D",
+    RangeKind.D2H: "D2H",
+    RangeKind.SYNC: "Sync",
 }
 _DEVICE_NAMES = {
     DeviceKind.KERNEL: "Kernel",

@@ -1,0 +1,8 @@
+"""JAX: calls, compilations, transfers and waits on the host, operators and phases on the device."""
+
+from __future__ import annotations
+
+from .adapter import JaxAdapter
+from .calls import jit
+
+__all__ = ["JaxAdapter", "jit"]

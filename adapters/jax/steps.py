@@ -1,0 +1,100 @@
+"""Where steps end: JAX returns before the device is done, so a step's time needs a wait.
+
+At the end of a step its predecessor's smallest result is waited for: the device is never more than
+a step behind, nor ever idle for the sake of the clock. At the edges of what is measured, and after
+a step that compiled, the step's own result is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from nvtrace.model.schema import RangeKind
+
+from .marking import Mark, here, marked, marking
+from .patching import Patch
+
+# more than one, as results may be donated to the next step
+_KEPT = 4
+
+LAGGED = (
+    "batch_cost: each step's end waits for the result of the step before, the edges for their own"
+)
+DISPATCH = "batch_cost: dispatch only, nothing waits for the device"
+NO_CALL = (
+    "batch_cost: dispatch only, for no jitted call was seen: jit after the Profiler's start, or "
+    "with nvtrace.adapters.jax.jit"
+)
+_DONATED = "; {:,} steps were not waited for, as all their results were donated"
+
+
+class Results:
+    """Waits for what jitted calls of this thread returned.
+
+    Args:
+        waits: False to measure dispatch instead.
+    """
+
+    def __init__(self, *, waits: bool) -> None:
+        from jax._src.array import ArrayImpl
+
+        self._waits = waits
+        self._array = ArrayImpl
+        self._before: list[Any] = []
+        self._donated = 0
+        self._mark = Mark("wait for the step before", RangeKind.SYNC)
+
+    @property
+    def rule(self) -> str:
+        """What batch_cost rests on."""
+        if not self._waits:
+            return DISPATCH
+        if not marking.calls:
+            return NO_CALL
+        return LAGGED + (_DONATED.format(self._donated) if self._donated else "")
+
+    def settle(self, *, whole: bool) -> int:
+        """Wait at the end of a step; returns the ns that took.
+
+        Args:
+            whole: wait for the step that ends, not the one before.
+        """
+        start = perf_counter_ns()
+        result, here.result = here.result, None
+        if not self._waits:
+            return 0
+        latest = self._smallest(result)
+        if not latest and whole:
+            latest = self._before  # no call since
+        waited_for = latest if whole else self._before
+        there = [leaf for leaf in waited_for if not leaf.is_deleted()]
+        if there:
+            marked(self._mark, there[0].block_until_ready)
+        elif waited_for:
+            self._donated += 1
+        self._before = [] if whole else latest
+        return perf_counter_ns() - start
+
+    def _smallest(self, result: Any) -> list[Any]:
+        from jax.tree_util import tree_leaves
+
+        leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, self._array)]
+        there = [leaf for leaf in leaves if not leaf.is_deleted()]
+        return sorted(there, key=lambda leaf: leaf.size)[:_KEPT]
+
+
+def patch_step_annotation(on_step: Callable[[], None]) -> Patch:
+    """Take the end of a jax.profiler.StepTraceAnnotation for the end of a step."""
+    from jax.profiler import StepTraceAnnotation
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __exit__(annotation: Any, *error: Any) -> Any:
+            result = original(annotation, *error)
+            on_step()
+            return result
+
+        return __exit__
+
+    return Patch(StepTraceAnnotation, "__exit__", make)
