@@ -10,12 +10,13 @@ from nvtrace.instrumentation import AdapterOptions, DidNotEnable
 from nvtrace.model.harvest import Harvest
 from nvtrace.model.trace import Note
 
+from .backward import patch_backward
+from .forward import ForwardMarks
 from .loaders import patch_loader
 from .marking import Marking, close_abandoned
 from .modules import Modules
 from .operators import EmitNvtx, Kineto
 from .optimizers import Boundary, StepHooks, patch_beside, patch_scaler
-from .phases import patch_backward, patch_forward
 
 OLDEST = (2, 4)
 
@@ -59,7 +60,7 @@ class TorchAdapter:
         self._modules = options.modules
         self._marking.begin()
         try:
-            self._installed.append(patch_forward(self._marking, modules))
+            self._installed.append(ForwardMarks(modules))
             self._installed += patch_backward(self._marking)
             self._installed += patch_beside(self._marking)
         except BaseException:

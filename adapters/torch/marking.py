@@ -98,3 +98,20 @@ def close_abandoned(new_frame: int = 0) -> None:
             break
         here.opened.pop()
         last.pop()
+
+
+def apart() -> Callable[[], bool]:
+    """Return what tells that the calling thread runs backward, or compiles.
+
+    What runs inside the engine is recomputation of activation checkpoints, hooks and further
+    backward passes, all a part of Backward, on whichever thread.
+    """
+    import torch
+
+    in_backward = torch._C._current_graph_task_id
+    tracing = torch._guards.TracingContext.try_get
+
+    def elsewhere() -> bool:
+        return in_backward() != -1 or tracing() is not None
+
+    return elsewhere
