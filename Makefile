@@ -9,8 +9,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.core ## print the eight tables of a sample report and write its timeline
+demo: $(VENV)/.core ## print the tables of a sample report, then profile a real training loop on this CPU
 	@$(BIN)/nvtrace demo
+	@printf '\n%s\n\n' "And a REAL program, recorded as it trains on this machine's CPU:"
+	@$(BIN)/nvtrace run -f -o demo-output/numpy_train.sqlite examples/numpy_train.py 2>&1
 
 setup: $(VENV)/.dev ## install nvtrace for development into .venv
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nvtrace.trace import Trace
 
 ROWS = 16
+GPU_VIEWS = ("distributed", "kernel", "memory")  # of no use without a GPU
 
 
 @click.command(
@@ -166,7 +167,11 @@ def print_summary(trace: Trace) -> None:
     from nvtrace import sinks
     from nvtrace.cli.output import terminal_width
 
-    click.echo(sinks.render(trace.summary(), top=ROWS, width=terminal_width()), nl=False, err=True)
+    views = [
+        view for view in options.STANDARD_VIEWS if trace.recorded.device or view not in GPU_VIEWS
+    ]
+    tables = sinks.render(trace.summary(views), top=ROWS, width=terminal_width())
+    click.echo(tables, nl=False, err=True)
 
 
 def say_saved(path: Path, trace: Trace) -> None:

@@ -476,6 +476,21 @@ class TestSteps:
         assert place.saved() == []
 
 
+def test_example(place, repository):
+    """The training loop of ``make demo``: marked in full, and it learns."""
+    done = place.run(*NVTRACE, str(repository / "examples" / "numpy_train.py"))
+    assert done.returncode == 0, done.stderr
+    first, last = (float(word) for word in done.stdout.split() if "." in word)
+    assert last < 0.7 * first
+    trace = place.trace()
+    explained = trace.explain()
+    assert explained.step_numbers.tolist() == list(range(50))
+    for phase in ("dataloader", "forward", "backward", "optimization", "cross_entropy"):
+        rows = [row for row, name in enumerate(names(trace)) if name == phase]
+        assert explained.range_step[rows].tolist() == list(range(50)), phase
+    assert "Kernel Summary" not in done.stderr
+
+
 ADAPTER = """
     import nvtrace
     from nvtrace.model.harvest import Harvest
