@@ -135,10 +135,24 @@ class Oracle:
         return nested[-1] if nested else -1
 
     def phase_of(self, call: Call) -> int:
-        """The phase around the owner, or the only one open in the process, on another thread."""
+        """The phase around the owner; or beside it on the thread; or inferred."""
+        around = self.nearest(self.owner(call), PHASES)
+        if around >= 0:
+            return around
+        beside = [
+            row
+            for row in self.containing(call)
+            if row in self.phases and self.ranges[row].style == START_END
+        ]
+        if beside:
+            return max(beside, key=lambda row: (self.ranges[row].start, -self.ranges[row].end, row))
+        return self.inferred_phase_of(call)
+
+    def inferred_phase_of(self, call: Call) -> int:
+        """The only phase open in the process, where it is on another thread."""
         around = self.nearest(self.owner(call), PHASES)
         if around >= 0 or self.open_at(self.steps, call, call.start)[0] >= 0:
-            return around
+            return -1
         return self.open_at(self.phases, call, call.start)[1]
 
     def call_of(self, work: Work) -> int:
@@ -174,7 +188,7 @@ class Oracle:
         call = self.calls[row]
         if self.owner(call) >= 0:
             return self.owner(call), 1
-        phase = self.phase_of(call)
+        phase = self.inferred_phase_of(call)
         return phase, 2 if phase >= 0 else 0
 
 

@@ -46,15 +46,15 @@ def explain(
     ranges, calls, device = trace.ranges, trace.calls, trace.device
     step_names = tuple(step_names)
     classified = classify(trace, rules, step_names)
-    nest = _nest(trace)
+    nest = _nest(trace, np.flatnonzero(ranges["style"] == RangeStyle.PUSH_POP))
     nested = _nested(trace, nest)
     parent = nested["range_parent"]
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
-    step_rows = _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent)
-    step_rows = _not_beside(step_rows, ranges)
-    if step_names and not len(step_rows):
-        raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
+    step_rows = _not_beside(
+        _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent), ranges
+    )
+    _check_named(step_names, step_rows)
     numbers = _step_numbers(trace, step_rows, classified.name)
     step_of = np.full(ranges.rows, -1, np.int64)
     step_of[step_rows] = numbers
@@ -64,10 +64,12 @@ def explain(
     range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent)
     range_step = _any(*steps.at(process[ranges["thread"]], ranges["thread"], ranges["start"]))
     call_range = nest.innermost(calls["thread"], calls["start"], calls["end"]).astype(np.int32)
-    call_phase, step_row = _places(calls, _taken(range_phase, call_range), phases, steps)
+    around = _taken(range_phase, call_range)
+    beside = _nest(trace, phase_rows[ranges["style"][phase_rows] == RangeStyle.START_END])
+    call_phase, inferred, step_row = _places(calls, around, beside, phases, steps)
     call_step = _taken(step_of, step_row)
     device_call = launching_calls(calls, device)
-    target, how = attributed(call_range, call_phase)
+    target, how = attributed(call_range, inferred)
     return Explained(
         trace=trace,
         **nested,
@@ -91,6 +93,11 @@ def explain(
     )
 
 
+def _check_named(step_names: Sequence[str], step_rows: I64) -> None:
+    if step_names and not len(step_rows):
+        raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
+
+
 def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     """Return the columns of Explained that the nest decides."""
     ranges = trace.ranges
@@ -111,12 +118,15 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     }
 
 
-def _places(calls: Table, around: I32, phases: OpenRanges, steps: OpenRanges) -> tuple[I32, I32]:
-    """Return the rows of the phase and of the step that each call belongs to, -1 none.
+def _places(
+    calls: Table, around: I32, beside: Nest, phases: OpenRanges, steps: OpenRanges
+) -> tuple[I32, I32, I32]:
+    """Return the rows of phase, inferred phase and step that each call belongs to, -1 none.
 
     Args:
         calls: the table.
         around: row of the phase around the owner of each call, -1 none.
+        beside: phases that stand beside the nest.
         phases: all phases.
         steps: all steps.
     """
@@ -125,12 +135,14 @@ def _places(calls: Table, around: I32, phases: OpenRanges, steps: OpenRanges) ->
     own_step, step_elsewhere = steps.at(*who)
     # a thread in a step of its own, between phases, does not work for another thread's phase
     inferred = np.where((around < 0) & (own_step < 0), phase_elsewhere, -1)
+    own = np.maximum(around, inferred)
+    containing = beside.innermost(calls["thread"], calls["start"], calls["end"])
+    phase = np.where(around < 0, np.where(containing >= 0, containing, own), own)
     step_row = _any(own_step, step_elsewhere)
-    return np.maximum(around, inferred).astype(np.int32), step_row.astype(np.int32)
+    return phase.astype(np.int32), inferred.astype(np.int32), step_row.astype(np.int32)
 
 
-def _nest(trace: TraceData) -> Nest:
-    rows = np.flatnonzero(trace.ranges["style"] == RangeStyle.PUSH_POP)
+def _nest(trace: TraceData, rows: I64) -> Nest:
     thread = trace.ranges["thread"][rows]
     return Nest.build(rows, thread, trace.ranges["start"][rows], trace.ranges["end"][rows])
 

@@ -227,6 +227,9 @@ class Measures:
         owned = explained.call_range >= 0
         around[owned] = explained.range_phase[explained.call_range[owned]]
         rows = np.flatnonzero((phase >= 0) & (around < 0))
+        # a start/end phase contains the calls of its own thread: nothing is inferred there
+        own_thread = self.trace.ranges["thread"][phase[rows]] == self.trace.calls["thread"][rows]
+        rows = rows[~own_thread]
         return sum_by(phase[rows], weight[rows], self.trace.ranges.rows)
 
     @cached_property

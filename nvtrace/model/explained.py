@@ -32,8 +32,8 @@ class Explained:
         range_step: step number, -1 outside steps.
         range_phase: row of the nearest phase among the range and its ancestors, -1 none.
         call_range: row of the owning range (innermost on the calling thread), -1 none.
-        call_phase: row of the phase around the call's owner, or, where the thread has none open, of
-            the one phase open in the process; -1.
+        call_phase: row of the phase around the call's owner, or of the start/end phase around the
+            call on its thread, or, where that has none open, of the one open in the process; -1.
         call_step_row: row of the step open on the calling thread at the call, or, where that has
             none, of the one open in the process; -1.
         call_step: step number, -1 outside steps.
