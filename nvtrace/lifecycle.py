@@ -6,8 +6,6 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
 from typing import Protocol
@@ -86,17 +84,22 @@ def deactivate(profiler: Stoppable) -> None:
         _give_sigterm_back()
 
 
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let SIGTERM wait while a trace is made and handed over; a second one does not wait."""
-    _slot.busy += 1
-    try:
-        yield
-    finally:
+class _Undisturbed:
+    """Lets SIGTERM wait while a trace is made and handed over; a second one does not wait."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _slot.busy += 1
+
+    def __exit__(self, *_: object) -> None:
         _slot.busy -= 1
         if _slot.terminated and not _slot.busy:
             _slot.terminated = False
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+undisturbed = _Undisturbed()
 
 
 def _at_exit() -> None:

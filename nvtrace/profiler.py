@@ -6,9 +6,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter_ns, time_ns
 from types import TracebackType
+from typing import NamedTuple
 
 from nvtrace import dataloaders, lifecycle
 from nvtrace.benchmark import Benchmark, BenchmarkSummary
@@ -41,8 +42,7 @@ _STEPS_BY_ADAPTER = Note(
 Handler = Callable[["Profiler"], object]
 
 
-@dataclass(frozen=True)
-class _Moment:
+class _Moment(NamedTuple):
     """One moment on two clocks: the benchmark's, and the one that traces are stamped with."""
 
     perf_ns: int
@@ -226,7 +226,7 @@ class Profiler:
             return
         window = self._cycles.window
         try:
-            with lifecycle.undisturbed():
+            with lifecycle.undisturbed:
                 self._cycles.enter(self._step_number, at.unix_ns)
         finally:
             if self._cycles.window is not window:  # opening and closing windows is no step's time
@@ -241,7 +241,7 @@ class Profiler:
             return self._trace
         try:
             settle_last(self._adapters, self._benchmark)
-            with lifecycle.undisturbed():
+            with lifecycle.undisturbed:
                 self._take_boundary()
                 self._cycles.end(cut_short=self._schedule is not always)
         finally:
