@@ -56,8 +56,7 @@ def explain(
     )
     _check_named(step_names, step_rows)
     numbers = _step_numbers(trace, step_rows, classified.name)
-    step_of = np.full(ranges.rows, -1, np.int64)
-    step_of[step_rows] = numbers
+    step_of = _spread(ranges.rows, step_rows, numbers)
     steps = OpenRanges.build(step_rows, ranges, process)
     phase_rows = np.flatnonzero(timed & np.isin(classified.kind, PHASES))
     phases = OpenRanges.build(phase_rows, ranges, process)
@@ -167,6 +166,12 @@ def _not_beside(rows: I64, ranges: Table) -> I64:
         place = np.searchsorted(start[outer], start[nested], "right") - 1
         inner[nested] = (place >= 0) & (end[nested] <= latest[place])
     return rows[~inner]
+
+
+def _spread(count: int, rows: I64, values: I64) -> I64:
+    spread = np.full(count, -1, np.int64)
+    spread[rows] = values
+    return spread
 
 
 def _mask(count: int, rows: I64) -> npt.NDArray[np.bool_]:
