@@ -7,12 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from time import perf_counter_ns, time_ns
+from time import time_ns
 from types import TracebackType
-from typing import NamedTuple
 
 from nvtrace import dataloaders, lifecycle
 from nvtrace.benchmark import Benchmark, BenchmarkSummary
+from nvtrace.boundaries import Boundaries, Moment
 from nvtrace.choices import (
     ProfilerTarget,
     SortedKeys,
@@ -40,17 +40,6 @@ _STEPS_BY_ADAPTER = Note(
 )
 
 Handler = Callable[["Profiler"], object]
-
-
-class _Moment(NamedTuple):
-    """One moment on two clocks: the benchmark's, and the one that traces are stamped with."""
-
-    perf_ns: int
-    unix_ns: int
-
-    @classmethod
-    def now(cls) -> _Moment:
-        return cls(perf_counter_ns(), time_ns())
 
 
 class Profiler:
@@ -111,8 +100,7 @@ class Profiler:
         self._trace: Trace | None = None
         self._cycles = self._new_cycles()
         self._adapters: list[Adapter] = []
-        self._boundary: _Moment | None = None
-        self._steps_by = ""
+        self._boundaries = Boundaries(self._end_step)
         self._step_number = 0
         self._thread = 0
         self._forked = False
@@ -151,8 +139,7 @@ class Profiler:
         self._trace = None
         self._cycles = self._new_cycles()
         self._step_number = 0
-        self._steps_by = ""
-        self._boundary = None
+        self._boundaries = Boundaries(self._end_step)
         self._forked = False
         dataloaders.listeners.append(self._waited)
         if self.timer_only and self._on_trace_ready is not None:
@@ -181,10 +168,9 @@ class Profiler:
             if self._forked:
                 return
             raise UsageError("step() on a Profiler that is not running: call start() first")
-        self._steps_by = "user"
-        self._boundary = None
+        self._boundaries.program()
         left_out = settle(self._adapters, self._benchmark)
-        self._advance(num_samples, _Moment.now(), left_out)
+        self._end_step(Moment.now(), left_out, num_samples)
 
     def adopt(self, adapter: Adapter) -> None:
         """Take in an adapter while running: its framework was imported only now.
@@ -198,28 +184,10 @@ class Profiler:
             self._cycles.window.adopt(adapter, self._options())
 
     def _stepped_by_adapter(self) -> None:
-        """Note where a framework ends a step; it counts when the user ends none.
+        if threading.get_ident() == self._thread:
+            self._boundaries.framework(lambda: settle(self._adapters, self._benchmark))
 
-        That is known at the second such moment, and the first is made good then.
-        """
-        if self._steps_by == "user" or threading.get_ident() != self._thread:
-            return
-        left_out = settle(self._adapters, self._benchmark)
-        now = _Moment.now()
-        if self._steps_by != "adapter" and self._boundary is None:
-            self._boundary = now
-            return
-        self._steps_by = "adapter"
-        self._take_boundary()
-        self._advance(None, now, left_out)
-
-    def _take_boundary(self) -> None:
-        boundary, self._boundary = self._boundary, None
-        if boundary is not None:
-            self._steps_by = "adapter"
-            self._advance(None, boundary)
-
-    def _advance(self, num_samples: float | None, at: _Moment, left_out: str = "") -> None:
+    def _end_step(self, at: Moment, left_out: str, num_samples: float | None = None) -> None:
         self._benchmark.step(num_samples, at.perf_ns, left_out)
         self._step_number += 1
         if self.timer_only:
@@ -242,7 +210,7 @@ class Profiler:
         try:
             settle_last(self._adapters, self._benchmark)
             with lifecycle.undisturbed:
-                self._take_boundary()
+                self._boundaries.make_good()
                 self._cycles.end(cut_short=self._schedule is not always)
         finally:
             self._deactivate()
@@ -370,7 +338,7 @@ class Profiler:
         )
 
     def _deliver(self, trace: Trace) -> None:
-        if self._steps_by == "adapter":
+        if self._boundaries.by_framework:
             trace = replace(trace, notes=(*trace.notes, _STEPS_BY_ADAPTER))
         self._trace = trace
         if self._on_trace_ready is not None:

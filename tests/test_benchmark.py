@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nvtrace
-from nvtrace import UsageError, benchmark, dataloaders
-from nvtrace import profiler as profiler_module
+from nvtrace import UsageError, benchmark, boundaries, dataloaders
 from nvtrace.benchmark import Benchmark, BenchmarkSummary, Spread
 
 MS = 1_000_000
@@ -44,7 +43,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (benchmark, dataloaders, profiler_module):
+    for module in (benchmark, boundaries, dataloaders):
         monkeypatch.setattr(module, "perf_counter_ns", made)
     return made
 
