@@ -7,7 +7,7 @@ from typing import Any
 
 from nvtrace.phases import BACKWARD, phase
 
-from .marking import Marking, apart, close_abandoned
+from .marking import Marking, apart, close_abandoned, here
 from .patching import Patch
 
 
@@ -25,12 +25,16 @@ def patch_backward(marking: Marking) -> list[Patch]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or not marking.on or elsewhere():
+            if compiling() or here.backward or not marking.on or elsewhere():
                 return original(*args, **kwargs)
             close_abandoned()
             marking.backwards += 1
-            with backward:
-                return original(*args, **kwargs)
+            here.backward += 1
+            try:
+                with backward:
+                    return original(*args, **kwargs)
+            finally:
+                here.backward -= 1
 
         return _engine_run_backward
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.classification import RULES
+from nvtrace.analysis.nesting import Nest
 from nvtrace.instrumentation import AdapterOptions
 from nvtrace.model.arrays import factorize
 from nvtrace.model.harvest import Harvest, HarvestedRanges
@@ -53,6 +54,9 @@ def harvest(results: Any, options: AdapterOptions) -> Harvest:
     memory = _Memory(events, names == strings.find(MEMORY), start, thread)
     kept, kind = _kinds(strings, names, _column(_KinetoEvent.scope, events))
     end = start + _column(_KinetoEvent.duration_ns, events)
+    beside = _asynchronous(events)
+    once = _once(kept[~beside[kept]], names, thread, start, end)
+    kept, kind = kept[once[kept]], kind[once[kept]]
     texts = _texts([events[row] for row in kept.tolist()], options, strings)
     if options.profile_memory:
         texts = _with_memory(texts, memory.within(start[kept], end[kept], thread[kept]), strings)
@@ -64,7 +68,7 @@ def harvest(results: Any, options: AdapterOptions) -> Harvest:
         thread=thread[kept],
         text=texts,
         sequence=_column(_KinetoEvent.sequence_nr, events)[kept],
-        beside=_asynchronous(events)[kept],
+        beside=beside[kept],
     )
     counters, samples = memory.samples() if options.profile_memory else ((), None)
     return Harvest(strings=strings, ranges=ranges, samples=samples, counters=counters)
@@ -100,6 +104,30 @@ def _kinds(
         return np.empty(0, np.int64), kinds
     rows = np.flatnonzero(kept[codes])
     return rows, kinds[codes[rows]]
+
+
+def _once(rows: I64, names: npt.NDArray[np.int32], thread: I64, start: I64, end: I64) -> Mask:
+    """Return which events are not an operator's one call of itself.
+
+    That is how a Python binding looks, or an overload, that only passes its arguments on.
+    torch.profiler's tables count the two as one.
+    """
+    _, threads = factorize(thread[rows])
+    nest = Nest.build(rows, threads, start[rows], end[rows])
+    name, parent = names[nest.rows], nest.parent.copy()
+    left = np.ones(len(rows), np.bool_)
+    while True:
+        above = np.maximum(parent, 0)
+        children = np.bincount(parent[left & (parent >= 0)], minlength=len(rows))
+        same = left & (parent >= 0) & (name[above] == name) & (children[above] == 1)
+        if not same.any():
+            break
+        left &= ~same
+        while (moved := (parent >= 0) & ~left[np.maximum(parent, 0)]).any():
+            parent[moved] = parent[parent[moved]]
+    once = np.ones(len(names), np.bool_)
+    once[nest.rows] = left
+    return once
 
 
 def _texts(events: list[Any], options: AdapterOptions, strings: Strings) -> npt.NDArray[np.int32]:

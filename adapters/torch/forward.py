@@ -23,6 +23,8 @@ class _Calls:
         apart: tells that the calling thread runs backward, or compiles.
         users: for each that marks forward passes, how modules are marked, None not at all.
         modules: the last of them that is not None.
+        in_place: the function was put in, and not taken out.
+        reached: it was called while nobody used it.
     """
 
     original: Callable[..., Any]
@@ -34,6 +36,7 @@ class _Calls:
         self.users: list[Modules | None] = []
         self.modules: Modules | None = None
         self.in_place = False
+        self.reached = False
 
 
 _calls = _Calls()
@@ -41,7 +44,10 @@ _calls = _Calls()
 
 def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     # nothing but this test may run while torch.compile traces the call, lest the graph break
-    if _calls.compiling() or not _calls.users:
+    if _calls.compiling():
+        return _calls.original(module, *args, **kwargs)
+    if not _calls.users:
+        _calls.reached = True
         return _calls.original(module, *args, **kwargs)
     modules = _calls.modules
     found = None if modules is None else modules.range_of(module)
@@ -76,7 +82,7 @@ class ForwardMarks:
         import torch
 
         self._modules = modules
-        if not _calls.in_place:
+        if not _is_in_place():
             _calls.compiling = torch.compiler.is_dynamo_compiling
             _calls.apart = apart()
             _calls.original = torch.nn.Module.__call__
@@ -98,3 +104,14 @@ class ForwardMarks:
     @staticmethod
     def _choose() -> None:
         _calls.modules = next((one for one in reversed(_calls.users) if one is not None), None)
+
+
+def _is_in_place() -> bool:
+    """Whether a call of a module comes to `_call`, be it through what others put on top of it."""
+    import torch
+
+    if _calls.in_place and not _calls.users and torch.nn.Module.__call__ is not _call:
+        _calls.reached = False
+        torch.nn.Identity()(None)
+        _calls.in_place = _calls.reached
+    return _calls.in_place

@@ -14,11 +14,12 @@ from nvtrace.phases import phase
 
 @dataclass(frozen=True)
 class OpenStep:
-    """An optimizer step that has begun: how to close its range, and the frame that runs it."""
+    """An optimizer step that has begun: how to close its range, what runs it, who marked it."""
 
     pop: Callable[[], object]
     frame: int
     code: CodeType
+    owner: object
 
 
 class Here(threading.local):
@@ -26,12 +27,16 @@ class Here(threading.local):
 
     Attributes:
         depth: module calls, and waits for data, that the thread is in.
+        backward: calls of the autograd engine that it marked and is in.
+        beside: calls that go with an optimizer's step, marked, that it is in.
         opened: optimizer steps that have begun and not ended, outermost first.
         stepped: optimizer steps that have begun.
         scaling: calls of GradScaler.step that the thread is in.
     """
 
     depth = 0
+    backward = 0
+    beside = 0
     stepped = 0
     scaling = 0
 

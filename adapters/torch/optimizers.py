@@ -71,11 +71,14 @@ class StepHooks:
             return
         here.stepped += 1
         caller = sys._getframe(1)
+        if self._marking.on and not here.scaling:
+            self._marking.steps += 1
+        last = here.opened[-1] if here.opened else None
+        if last is not None and last.frame == id(caller) and last.owner is not self:
+            return  # another adapter has marked it
         close_abandoned(id(caller))
         if self._marking.on:
-            if not here.scaling:
-                self._marking.steps += 1
-            step = OpenStep(push_phase(OPTIMIZATION), id(caller), caller.f_code)
+            step = OpenStep(push_phase(OPTIMIZATION), id(caller), caller.f_code, self)
             here.opened.append(step)
 
     def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -147,10 +150,14 @@ def _marked(marking: Marking, owner: type, name: str, label: str) -> Patch:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or not marking.on:
+            if compiling() or here.beside or not marking.on:
                 return original(*args, **kwargs)
-            with operator:
-                return original(*args, **kwargs)
+            here.beside += 1
+            try:
+                with operator:
+                    return original(*args, **kwargs)
+            finally:
+                here.beside -= 1
 
         return wrapper
 

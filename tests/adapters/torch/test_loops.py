@@ -367,24 +367,35 @@ def test_loader_workers_start_clean() -> None:
 
 
 def test_what_another_put_on_top_stays() -> None:
+    """Somebody else's function calls ours, which does nothing then, and once again later."""
     before = torch.nn.Module.__call__
     seen = []
-    profiler = nvtrace.Profiler(adapters=["torch"])
-    profiler.start()
-    ours = torch.nn.Module.__call__
+    with nvtrace.Profiler(adapters=["torch"]):
+        ours = torch.nn.Module.__call__
 
-    def theirs(module: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.append(module)
-        return ours(module, *args, **kwargs)
+        def theirs(module: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.append(module)
+            return ours(module, *args, **kwargs)
 
-    torch.nn.Module.__call__ = theirs
+        torch.nn.Module.__call__ = theirs
     try:
-        profiler.stop()
         assert torch.nn.Module.__call__ is theirs
         perceptron()(torch.ones(1, 8))
         assert len(seen) == 4
+        assert _forwards() == 1
+        assert torch.nn.Module.__call__ is theirs
     finally:
         torch.nn.Module.__call__ = before
+    assert _forwards() == 1
+    assert torch.nn.Module.__call__ is before
+
+
+def _forwards() -> int:
+    with nvtrace.Profiler(adapters=["torch"]) as profiler:
+        perceptron()(torch.ones(1, 8))
+        profiler.step()
+    assert profiler.trace is not None
+    return counts(profiler.trace)["Forward"]
 
 
 def test_steps_end_with_the_first_optimizer_alive() -> None:
