@@ -75,8 +75,9 @@ class Trace(TraceData):
 
         Args:
             views: keys of views in order, the eight standard ones by default: device, overview,
-                model, distributed, operator, kernel, memory, user_defined; also kernels_by_range,
-                and allocations, which come by default where they were recorded.
+                model, distributed, operator, kernel, memory, user_defined; also kernels_by_range
+                and hlo; and allocations, host_steps and device_phases, which come by default where
+                an adapter recorded them.
             sorted_by: ``cpu_`` or ``gpu_`` with ``total``, ``avg``, ``max`` or ``min`` (ascending),
                 or ``calls`` or ``name``.
             top: keep only this many rows a table.

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .adapter import JaxAdapter
 from .calls import jit
+from .reports import device_report
 
-__all__ = ["JaxAdapter", "jit"]
+__all__ = ["JaxAdapter", "device_report", "jit"]

@@ -16,6 +16,8 @@ from nvtrace.analysis.summaries.allocations import allocations_view, has_allocat
 from nvtrace.analysis.summaries.columns import SORT_KEYS, sort_order
 from nvtrace.analysis.summaries.device import device_view
 from nvtrace.analysis.summaries.distributed import distributed_view
+from nvtrace.analysis.summaries.hlo import device_phases_view, has_programs, hlo_view
+from nvtrace.analysis.summaries.host_steps import has_host_steps, host_steps_view
 from nvtrace.analysis.summaries.kernel import kernel_view, memory_view
 from nvtrace.analysis.summaries.kernels_by_range import kernels_by_range_view
 from nvtrace.analysis.summaries.model import model_view
@@ -25,6 +27,7 @@ from nvtrace.analysis.summaries.user_defined import user_defined_view
 from nvtrace.errors import UsageError
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution
+from nvtrace.model.trace import TraceData
 from nvtrace.report import Report, ReportTable
 
 View = Callable[[Measures], ReportTable]
@@ -40,12 +43,24 @@ _VIEWS: dict[str, View] = {
     "user_defined": user_defined_view,
     "kernels_by_range": kernels_by_range_view,
     "allocations": allocations_view,
+    "host_steps": host_steps_view,
+    "device_phases": device_phases_view,
+    "hlo": hlo_view,
 }
 VIEWS = tuple(_VIEWS)
 DEFAULT_VIEWS = VIEWS[:8]
 
 # views whose rows have an order of their own
-_FIXED = {"device", "overview", "model", "distributed", "operator", "allocations"}
+_FIXED = {
+    *("device", "overview", "model", "distributed", "operator", "allocations"),
+    *("host_steps", "device_phases", "hlo"),
+}
+
+_WHERE_RECORDED: tuple[tuple[str, Callable[[TraceData], bool]], ...] = (
+    ("allocations", has_allocations),
+    ("host_steps", has_host_steps),
+    ("device_phases", has_programs),
+)
 
 
 def summarize(
@@ -64,7 +79,7 @@ def summarize(
     Args:
         explained: the trace.
         views: keys of VIEWS in printing order; by default the eight standard ones, and
-            ``allocations`` where they were recorded.
+            ``allocations``, ``host_steps`` and ``device_phases`` where an adapter recorded them.
         sorted_by: one of SORT_KEYS; ``_min`` sorts ascending, the others descending.
         op_detail: inner phases and kernels in the operator view.
         thread_sep: the operator view thread by thread.
@@ -76,8 +91,7 @@ def summarize(
         UsageError: an unknown view or sort key, or a selection with nothing in it.
     """
     if views is None:
-        more = ("allocations",) if has_allocations(explained.trace) else ()
-        views = (*DEFAULT_VIEWS, *more)
+        views = (*DEFAULT_VIEWS, *(view for view, has in _WHERE_RECORDED if has(explained.trace)))
     _check(views, sorted_by)
     measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
     tables = {}

@@ -21,7 +21,7 @@ STANDARD_VIEWS = (
     "memory",
     "user_defined",
 )
-EXTRA_VIEWS = ("kernels_by_range", "allocations")
+EXTRA_VIEWS = ("kernels_by_range", "allocations", "host_steps", "device_phases", "hlo")
 VIEWS = (*STANDARD_VIEWS, *EXTRA_VIEWS)
 SORTS = (
     *(f"{side}_{figure}" for side in ("gpu", "cpu") for figure in ("total", "avg", "max", "min")),

@@ -21,7 +21,7 @@ from nvtrace.cli.reading import loaded
     metavar="NAME",
     help="Only these tables; repeatable, or separated by commas: "
     f"{', '.join(options.STANDARD_VIEWS)}; and {', '.join(options.EXTRA_VIEWS)}. By default the "
-    "first eight, and allocations where they were recorded.",
+    "first eight, and allocations, host_steps and device_phases where an adapter recorded them.",
 )
 @options.sort_option
 @click.option("--op-detail", is_flag=True, help="Show the inner phases of operators.")

@@ -21,6 +21,11 @@ KINDS = (
     "operator",
     "operator_inner",
     "module",
+    "dispatch",
+    "compile",
+    "h2d",
+    "d2h",
+    "sync",
 )
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
