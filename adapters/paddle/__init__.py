@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nvtrace.instrumentation import AdapterOptions, DidNotEnable
 from nvtrace.model.harvest import Harvest
@@ -50,26 +51,29 @@ class PaddleAdapter:
         self._marks.modules = options.modules
         hook_optimizers(self._watching, self._marks, self._first_optimizer)
         hook_phases(self._marking, self._marks)
-        if options.in_process:
+        if options.in_process and options.operators:
             self._tracer = OperatorTracer(options)
-        if attached():
+        if options.operators and (attached() or not options.in_process):
             self._tool = ToolOperators()
             self._tool.install()
-        self._marks.on = True
 
     def begin(self) -> None:
-        """Record operators, in this process and for a tool that is attached."""
+        """Mark from now on; record operators, in this process and for a tool that is attached."""
         if self._tracer is not None:
             self._tracer.start()
             guard_tracer(self._marking, lambda: self._tracer is not None and self._tracer.running)
         if self._tool is not None:
             self._tool.begin()
+        self._marks.ends_of_data.clear()
+        self._marks.on = True
 
     def end(self) -> Harvest:
         """Stop that, and return the operators."""
+        self._marks.on = False
         if self._tool is not None:
             self._tool.end()
-        return Harvest() if self._tracer is None else self._tracer.stop()
+        harvest = Harvest() if self._tracer is None else self._tracer.stop()
+        return replace(harvest, ends_of_data=tuple(self._marks.ends_of_data))
 
     def uninstall(self) -> None:
         """Undo ``install``."""

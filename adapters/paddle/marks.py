@@ -6,7 +6,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any
 
 from nvtrace.phases import (
@@ -40,11 +40,13 @@ class Marks:
     Attributes:
         on: whether to mark.
         modules: whether to mark each layer, beside the phases.
+        ends_of_data: waits that found no more data: native thread id, Unix ns from and until.
     """
 
     def __init__(self) -> None:
         self.on = False
         self.modules = False
+        self.ends_of_data: list[tuple[int, int, int]] = []
         self._open = _Open()
         self._modules: dict[type, Range] = {}
 
@@ -139,6 +141,15 @@ class Marks:
         """
         waiting = phase(DATALOADER)
 
+        def marked(original: Function, iterator: Any) -> Any:
+            start = time_ns()
+            try:
+                with waiting:
+                    return original(iterator)
+            except StopIteration:
+                self.ends_of_data.append((threading.get_native_id(), start, time_ns()))
+                raise
+
         def wrap(original: Function) -> Function:
             @functools.wraps(original)
             def __next__(self_: Any) -> Any:
@@ -146,11 +157,8 @@ class Marks:
                 if left is None:
                     left = _batches(self_)
                 start = perf_counter_ns()
-                if self.on and not _at_end(self_, left):
-                    with waiting:
-                        batch = original(self_)
-                else:
-                    batch = original(self_)
+                mark = self.on and not _at_end(self_, left)
+                batch = marked(original, self_) if mark else original(self_)
                 on_wait(perf_counter_ns() - start)
                 setattr(self_, _LEFT, left - 1)
                 return batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,8 @@ class OperatorTracer:
             core.disable_op_info_recorder()
         if self._options.profile_memory:
             core.disable_memory_recorder()
-        return read(result.get_data(), self._options)
+        names = {int(tid): name for tid, name in result.get_extra_info().items() if tid.isdigit()}
+        return replace(read(result.get_data(), self._options), thread_names=names)
 
 
 def read(trees: dict[int, Any], options: AdapterOptions) -> Harvest:

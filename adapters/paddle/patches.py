@@ -17,6 +17,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._made: list[tuple[Any, str, Any, Any]] = []
+        self._known: set[tuple[int, str]] = set()
 
     def put(self, owner: Any, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> None:
         """Replace ``owner.name`` by what ``wrap`` makes of it; what is replaced already stays.
@@ -26,8 +27,9 @@ class Patches:
             name: an attribute it has, itself or by inheritance.
             wrap: makes the replacement from the present value.
         """
-        if any(one is owner and attribute == name for one, attribute, *_ in self._made):
+        if (id(owner), name) in self._known:
             return
+        self._known.add((id(owner), name))
         before = vars(owner).get(name, _MISSING)
         mine = wrap(getattr(owner, name))
         setattr(owner, name, mine)
@@ -35,6 +37,7 @@ class Patches:
 
     def restore(self) -> None:
         """Put back what was there, the last replaced first."""
+        self._known.clear()
         while self._made:
             owner, name, before, mine = self._made.pop()
             if vars(owner).get(name) is not mine:

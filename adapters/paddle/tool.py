@@ -35,6 +35,7 @@ class ToolOperators:
     def __init__(self) -> None:
         self._patches = Patches()
         self._core: Any = None
+        self._on = False
 
     def install(self) -> None:
         """Mark forward operators, where the core cannot do it."""
@@ -50,46 +51,50 @@ class ToolOperators:
         label.mark()
         for name, function in list(vars(_C_ops).items()):
             if callable(function) and not name.startswith("_"):
-                self._patches.put(_C_ops, name, _marked(name))
+                self._patches.put(_C_ops, name, self._marked(name))
 
     def begin(self) -> None:
         """Let the core send its ranges to NVTX. It waits for the GPU to do so."""
+        self._on = True
         if self._core is not None:
             self._core.nvprof_enable_record_event()
 
     def end(self) -> None:
         """Let it stop."""
+        self._on = False
         if self._core is not None:
             self._core.nvprof_disable_record_event()
 
     def uninstall(self) -> None:
         """Undo ``install``."""
         self._core = None
+        self._on = False
         self._patches.restore()
+
+    def _marked(self, name: str) -> Callable[[Any], Callable[..., Any]]:
+        """Return what wraps an operator's function: its range goes to the tool alone.
+
+        This process records operators with Paddle's tracer, and must not have them twice.
+        """
+        label = Label(name, category=OPERATOR)
+        label.bind(switch.emitter)
+        push, pop = label.push, label.pop
+
+        def wrap(original: Any) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not self._on:
+                    return original(*args, **kwargs)
+                push()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    pop()
+
+            return call
+
+        return wrap
 
 
 def _has_nvtx(core: Any) -> bool:
     return hasattr(core, "nvprof_enable_record_event") and core.get_cuda_device_count() > 0
-
-
-def _marked(name: str) -> Callable[[Any], Callable[..., Any]]:
-    """Return what wraps an operator's function: its range goes to the tool alone.
-
-    This process records operators with Paddle's tracer, and must not have them twice.
-    """
-    label = Label(name, category=OPERATOR)
-    label.bind(switch.emitter)
-    push, pop = label.push, label.pop
-
-    def wrap(original: Any) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            push()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                pop()
-
-        return call
-
-    return wrap

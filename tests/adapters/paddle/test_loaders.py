@@ -53,6 +53,12 @@ def test_each_batch_is_one_wait(kind: str, record: Any, calls: Any) -> None:
     assert calls(trace) == {"Dataloader": 10}
 
 
+def test_the_end_of_a_stream_is_no_wait_in_the_tables(record: Any, calls: Any) -> None:
+    data = loader("stream")
+    trace = record(lambda: [float(batch[0][0]) for batch in data], steps=2)
+    assert calls(trace) == {"Dataloader": 10}
+
+
 def test_the_end_of_a_stream_counts_no_wait_in_the_benchmark() -> None:
     waits: list[int] = []
     from nvtrace.instrumentation import adapters
