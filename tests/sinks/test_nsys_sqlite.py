@@ -296,6 +296,19 @@ class TestAnyTrace:
         assert_same(saved(trace, tmp_path_factory.getbasetemp() / "any.sqlite"), trace)
 
 
+def test_payloads_that_a_column_of_sqlite_cannot_hold(tmp_path):
+    """A REAL is never NaN and has no negative zero; an INTEGER of -2**63 is kept for NULL."""
+    capture = Capture()
+    payloads = (float("nan"), -0.0, 0.0, float("-inf"), 1e-320, -(2**63), 2**63 - 1, 0, None)
+    for place, payload in enumerate(payloads):
+        capture.range("r", place, place + 1, payload=payload)
+    trace = capture.trace()
+    back = saved(trace, tmp_path / "saved.sqlite")
+    assert_same(back, trace)
+    kinds = [PayloadType(kind).name for kind in back.ranges["payload_type"].tolist()]
+    assert kinds == ["FLOAT"] * 5 + ["INT"] * 3 + ["NONE"]
+
+
 class TestIds:
     def test_equal_pids_stay_apart(self, tmp_path):
         """Two hosts, one pid, one tid, one device number, one correlation id."""
