@@ -309,6 +309,38 @@ def test_payloads_that_a_column_of_sqlite_cannot_hold(tmp_path):
     assert kinds == ["FLOAT"] * 5 + ["INT"] * 3 + ["NONE"]
 
 
+def test_sample_that_is_no_number(tmp_path):
+    samples = {"time": [0, 1, 2], "counter": [0, 0, 0], "value": [1.5, np.nan, np.inf]}
+    trace = TraceData(samples=Table(schema.SAMPLES, samples), counters=(Counter("c", "W"),))
+    assert_same(saved(trace, tmp_path / "saved.sqlite"), trace)
+
+
+def test_name_of_a_call_is_kept_as_it_is(tmp_path):
+    """Only names that nsys wrote end in an ABI version."""
+    capture = Capture()
+    capture.call(0, 1, name="cudaLaunchKernel_v7000")
+    trace = capture.trace()
+    assert_same(saved(trace, tmp_path / "saved.sqlite"), trace)
+
+
+def test_merged_work_of_two_kinds_at_one_moment(tmp_path):
+    copy, kernel = Capture(source="a"), Capture(source="b")
+    copy.run(0, 10, kind=DeviceKind.MEMCPY, bytes=1, copy_kind=1)
+    kernel.run(0, 10)
+    pair = merge([copy.trace(), kernel.trace()])
+    assert_same(saved(pair, tmp_path / "saved.sqlite"), pair)
+
+
+def test_nothing_in_a_trace_is_unknown_to_the_file():
+    """A table added to the model must be saved: then add it here."""
+    assert {field.name for field in fields(TraceData)} == {
+        *("ranges", "calls", "device", "kernel_details", "graph_nodes", "samples"),
+        *("streams", "threads", "strings", "domains", "categories", "processes", "devices"),
+        *("counters", "cpu", "sources", "notes", "recorded"),
+        *("origin_unix_ns", "shift_ns", "capture_start"),
+    }
+
+
 class TestIds:
     def test_equal_pids_stay_apart(self, tmp_path):
         """Two hosts, one pid, one tid, one device number, one correlation id."""
