@@ -70,20 +70,21 @@ class JaxAdapter:
         marking.compiled.clear()
         self._results = Results(waits=self.waits)
         self._watching += [patch_jit(), Compilations(), patch_step_annotation(on_step)]
-        marking.watching = True
+        marking.watching += 1
 
     def unwatch(self) -> None:
         """Undo `watch`."""
-        marking.watching = False
-        here.result = None
-        _undo(self._watching)
+        if self._watching:
+            marking.watching -= 1
+            here.result = None
+            _undo(self._watching)
 
     def install(self, options: AdapterOptions) -> None:
         """Mark calls, transfers and waits."""
         self._options = options
         self._notes.clear()
         self._installed += patch_transfers()
-        marking.on = True
+        marking.on += 1
 
     def begin(self) -> None:
         """Wait for the device, and open a profiler session of JAX where it is in nobody's way."""
@@ -122,8 +123,9 @@ class JaxAdapter:
 
     def uninstall(self) -> None:
         """Undo `install`."""
-        marking.on = False
-        _undo(self._installed)
+        if self._installed:
+            marking.on -= 1
+            _undo(self._installed)
 
     def settle(self, *, whole: bool) -> int:
         """Wait at the end of a step; returns the ns that took.

@@ -39,17 +39,23 @@ class Compilations:
         from jax import monitoring
 
         self._open = _Open()
-        self._listening = True
+        if marking.listener is None:  # one is enough for all adapters
+            marking.listener = self
         monitoring.register_scalar_listener(self._began)
         monitoring.register_event_duration_secs_listener(self._ended)
         monitoring.register_event_listener(self._happened)
 
     def undo(self) -> None:
         """Stop listening."""
-        self._listening = False
+        if self._listening:
+            marking.listener = None
         _unregister("scalar", self._began)
         _unregister("event_duration", self._ended)
         _unregister("event", self._happened)
+
+    @property
+    def _listening(self) -> bool:
+        return marking.listener is self
 
     def _began(self, event: str, _: float, **facts: Any) -> None:
         phase = _PHASES.get(event)

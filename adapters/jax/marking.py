@@ -38,14 +38,16 @@ class Marking:
     """What hooks do, and what they saw. One for all adapters of a process.
 
     Attributes:
-        on: host work is marked.
-        watching: results of jitted calls are kept, for steps to wait for.
+        on: number of adapters that want host work marked.
+        watching: number of those that want results of jitted calls kept, for steps to wait for.
+        listener: what listens to compilations, None when nothing does.
         compiled: functions compiled since the last step ended.
         calls: jitted calls seen.
     """
 
-    on: bool = False
-    watching: bool = False
+    on: int = 0
+    watching: int = 0
+    listener: object = None
     compiled: list[str] = field(default_factory=list)
     calls: int = 0
 

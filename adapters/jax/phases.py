@@ -25,6 +25,10 @@ _COLLECTIVES = (
 )
 
 
+# what takes no time in a fusion has no say in its phase
+_IDLE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
+
+
 class Phase(IntEnum):
     """A part of a training step; the later in the step, the larger."""
 
@@ -120,7 +124,8 @@ def _members(module: Module, node: Instruction) -> list[Instruction]:
     if node.opcode not in ("fusion", "async-start"):
         return []
     inner = [one for computation in module.expanded(node) for one in computation.instructions]
-    return [*inner, *(member for one in inner for member in _members(module, one))]
+    working = [one for one in inner if one.opcode not in _IDLE]
+    return [*working, *(member for one in inner for member in _members(module, one))]
 
 
 def _infer(flow: Flow, phases: list[Phase], basis: list[Basis]) -> None:

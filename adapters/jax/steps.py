@@ -44,7 +44,7 @@ class Results:
         self._array = ArrayImpl
         self._before: list[Any] = []
         self._donated = 0
-        self._mark = Mark("wait for the step before", RangeKind.SYNC)
+        self._mark = Mark("wait for result", RangeKind.SYNC)
 
     @property
     def rule(self) -> str:
