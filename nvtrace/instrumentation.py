@@ -98,10 +98,13 @@ class Asynchronous(Protocol):
         """What batch_cost rests on, in one line."""
 
     def settle(self, *, whole: bool) -> int:
-        """Wait at the end of a step, so that its time is the device's too; returns the ns it took.
+        """Wait at the end of a step, so that its time is the device's too.
 
         Args:
             whole: wait for the step's own results, not for those of the one before.
+
+        Returns:
+            How long the device went on after the last step's end, ns, where none has begun since.
         """
 
     def compiled(self) -> list[str]:

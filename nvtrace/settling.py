@@ -20,7 +20,10 @@ def settle(adapters: Sequence[Adapter], benchmark: Benchmark) -> str:
     edge = bool(compiled) or benchmark.steps + 1 == WARMUP
     for one in waiting:
         one.settle(whole=edge)
-    return f"compiled {', '.join(compiled[:_NAMED])}" if compiled else ""
+    if not compiled:
+        return ""
+    more = f" and {len(compiled) - _NAMED} more" if len(compiled) > _NAMED else ""
+    return f"compiled {', '.join(compiled[: -_NAMED - 1 : -1])}{more}"  # the step itself comes last
 
 
 def settle_last(adapters: Sequence[Adapter], benchmark: Benchmark) -> None:

@@ -43,7 +43,7 @@ class JaxAdapter:
 
     def __init__(self) -> None:
         self._watching: list[_Undoable] = []
-        self._installed: list[_Undoable] = []
+        self._on = False
         self._options = AdapterOptions()
         self._results: Results | None = None
         self._session: Session | None = None
@@ -55,7 +55,7 @@ class JaxAdapter:
         return "" if self._results is None else self._results.rule
 
     def watch(self, on_wait: Callable[[int], None], on_step: Callable[[], None]) -> None:
-        """Wrap what jax.jit makes from now on, and listen to compilations.
+        """Wrap what jax.jit makes from now on, transfers and waits, and listen to compilations.
 
         Args:
             on_wait: not called: JAX has no loader; wrap yours in nvtrace.dataloader.
@@ -65,26 +65,32 @@ class JaxAdapter:
             DidNotEnable: jax is missing or too old.
         """
         _require_jax()
-        here.result = None
+        here.result = here.unfinished = None
         marking.calls = 0
         marking.compiled.clear()
         self._results = Results(waits=self.waits)
-        self._watching += [patch_jit(), Compilations(), patch_step_annotation(on_step)]
+        self._watching += [
+            patch_jit(),
+            *patch_transfers(),
+            Compilations(),
+            patch_step_annotation(on_step),
+        ]
         marking.watching += 1
 
     def unwatch(self) -> None:
         """Undo `watch`."""
         if self._watching:
             marking.watching -= 1
-            here.result = None
-            _undo(self._watching)
+            here.result = here.unfinished = None
+            while self._watching:
+                self._watching.pop().undo()
 
     def install(self, options: AdapterOptions) -> None:
         """Mark calls, transfers and waits."""
         self._options = options
         self._notes.clear()
-        self._installed += patch_transfers()
         marking.on += 1
+        self._on = True
 
     def begin(self) -> None:
         """Wait for the device, and open a profiler session of JAX where it is in nobody's way."""
@@ -123,15 +129,17 @@ class JaxAdapter:
 
     def uninstall(self) -> None:
         """Undo `install`."""
-        if self._installed:
-            marking.on -= 1
-            _undo(self._installed)
+        marking.on -= self._on
+        self._on = False
 
     def settle(self, *, whole: bool) -> int:
-        """Wait at the end of a step; returns the ns that took.
+        """Wait at the end of a step.
 
         Args:
             whole: wait for the step's own result, not for that of the one before.
+
+        Returns:
+            How long the device went on after the last step's end, ns, where none has begun since.
         """
         return 0 if self._results is None else self._results.settle(whole=whole)
 
@@ -158,11 +166,6 @@ def _on_gpu() -> bool:
     import jax
 
     return bool(jax.default_backend() != "cpu")
-
-
-def _undo(hooks: list[_Undoable]) -> None:
-    while hooks:
-        hooks.pop().undo()
 
 
 def _require_jax() -> None:

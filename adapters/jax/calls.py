@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from time import perf_counter_ns
 from types import MethodType
 from typing import Any
 
@@ -101,8 +102,8 @@ def patch_transfers() -> list[Patch]:
     wait = Mark("block_until_ready", RangeKind.SYNC)
     return [
         Patch(jax, "device_put", lambda original: _around(original, put)),
-        Patch(jax, "block_until_ready", lambda original: _around(original, wait)),
-        Patch(array, "block_until_ready", lambda original: _around(original, wait)),
+        Patch(jax, "block_until_ready", lambda original: _waiting(original, wait)),
+        Patch(array, "block_until_ready", lambda original: _waiting(original, wait)),
         Patch(array, "_value", _reading_property),
         Patch(array, "item", _reading),
     ]
@@ -119,6 +120,25 @@ def _around(original: Callable[..., Any], mark: Mark) -> Callable[..., Any]:
         return marked(mark, original, *args, **kwargs)
 
     return _like(original, call)
+
+
+def _waiting(original: Callable[..., Any], mark: Mark) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _noting(marked, mark, original, *args, **kwargs)
+
+    return _like(original, call)
+
+
+def _noting(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call what may wait for the device, and note when that finished the last step."""
+    last = here.unfinished
+    if last is None or last.is_deleted() or last.is_ready():
+        return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        if last.is_ready():
+            here.finished_ns, here.unfinished = perf_counter_ns(), None
 
 
 def _like(original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,10 +160,12 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     copying = Mark("array to host", RangeKind.D2H)
 
     def read(array: Any, *args: Any) -> Any:
-        if here.quiet or not marking.on or getattr(array, "_npy_value", None) is not None:
+        if getattr(array, "_npy_value", None) is not None:
             return original(array, *args)
+        if here.quiet or not marking.on:
+            return _noting(original, array, *args)
         if not array.is_deleted() and not ready(array):
-            marked(waiting, block, array)
+            _noting(marked, waiting, block, array)
         return marked(copying, original, array, *args)
 
     return _like(original, read)

@@ -37,7 +37,7 @@ class Instruction:
     called: list[int] = field(default_factory=list)
     parameter: int = 0
     target: str = ""
-    id: int = -1
+    id: int = 0
     _frame: int = 0
 
     @property
@@ -56,8 +56,8 @@ class Computation:
         instructions: operands before their users.
     """
 
-    id: int = -1
-    root: int = -1
+    id: int = 0
+    root: int = 0
     instructions: list[Instruction] = field(default_factory=list)
 
 
@@ -73,8 +73,8 @@ class Module:
     """
 
     name: str = ""
-    id: int = -1
-    entry: int = -1
+    id: int = 0
+    entry: int = 0
     computations: dict[int, Computation] = field(default_factory=dict)
 
     def instructions(self) -> Iterator[Instruction]:

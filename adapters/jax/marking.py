@@ -22,12 +22,16 @@ class Here(threading.local):
         compiling: traces, lowerings and compilations that the thread is in; what runs then is no
             execution.
         quiet: marked calls that the thread is in which stand for all inside them.
-        result: what the thread's last jitted call returned, None before the first.
+        result: what the thread's last jitted call in this step returned, None before the first.
+        unfinished: a result of the last step that was not there when it ended, else None.
+        finished_ns: when the program itself was done waiting for that, by time.perf_counter_ns.
     """
 
     compiling = 0
     quiet = 0
     result: Any = None
+    unfinished: Any = None
+    finished_ns = 0
 
 
 here = Here()

@@ -44,6 +44,7 @@ class Results:
         self._array = ArrayImpl
         self._before: list[Any] = []
         self._donated = 0
+        self._ended_ns = 0
         self._mark = Mark("wait for result", RangeKind.SYNC)
 
     @property
@@ -56,18 +57,21 @@ class Results:
         return LAGGED + (_DONATED.format(self._donated) if self._donated else "")
 
     def settle(self, *, whole: bool) -> int:
-        """Wait at the end of a step; returns the ns that took.
+        """Wait at the end of a step.
 
         Args:
             whole: wait for the step that ends, not the one before.
+
+        Returns:
+            Where no call came since the last step: how long after its end the device went on with
+            it, ns; as far as that can be told, else 0.
         """
-        start = perf_counter_ns()
         result, here.result = here.result, None
         if not self._waits:
             return 0
         latest = self._smallest(result)
-        if not latest and whole:
-            latest = self._before  # no call since
+        if whole and not latest:
+            return self._finish()
         waited_for = latest if whole else self._before
         there = [leaf for leaf in waited_for if not leaf.is_deleted()]
         if there:
@@ -75,7 +79,20 @@ class Results:
         elif waited_for:
             self._donated += 1
         self._before = [] if whole else latest
-        return perf_counter_ns() - start
+        here.finished_ns = 0
+        here.unfinished = next((leaf for leaf in self._before if not leaf.is_ready()), None)
+        self._ended_ns = perf_counter_ns()
+        return 0
+
+    def _finish(self) -> int:
+        """Wait for the rest of the last step, unless the program has."""
+        leaf, here.unfinished = here.unfinished, None
+        finished, here.finished_ns = here.finished_ns, 0
+        self._before = []
+        if leaf is not None and not leaf.is_deleted() and not leaf.is_ready():
+            marked(self._mark, leaf.block_until_ready)
+            finished = perf_counter_ns()
+        return finished - self._ended_ns if finished else 0
 
     def _smallest(self, result: Any) -> list[Any]:
         from jax.tree_util import tree_leaves

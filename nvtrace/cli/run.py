@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,10 +168,14 @@ def print_summary(trace: Trace) -> None:
     from nvtrace import sinks
     from nvtrace.cli.output import terminal_width
 
-    views = [
-        view for view in options.STANDARD_VIEWS if trace.recorded.device or view not in GPU_VIEWS
-    ]
-    tables = sinks.render(trace.summary(views), top=ROWS, width=terminal_width())
+    report = trace.summary()
+    chosen = {
+        view: table
+        for view, table in report.tables.items()
+        if trace.recorded.device or view not in GPU_VIEWS
+    }
+    report = replace(report, tables=chosen)
+    tables = sinks.render(report, top=ROWS, width=terminal_width())
     click.echo(tables, nl=False, err=True)
 
 

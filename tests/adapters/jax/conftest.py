@@ -8,14 +8,11 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-sys.path.insert(0, str(Path(__file__).parent))
 
 if importlib.util.find_spec("jax") is None:
     if os.environ.get("CI"):

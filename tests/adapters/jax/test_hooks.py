@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from capturing import listed, profiler
+from nvtrace.adapters.jax import jit as early_jit
 
 import nvtrace
-from nvtrace.adapters.jax import jit as early_jit
 
 HOST = ("dataloader", "dispatch", "compile", "h2d", "d2h", "sync")
 
@@ -64,7 +64,7 @@ def test_functions_inside_a_traced_one_are_no_calls() -> None:
         outer(x)
     kinds = [(kind, name) for _, kind, name in host(profile.trace)]
     assert [name for kind, name in kinds if kind == "dispatch"] == ["jit:outer"]
-    assert [name for kind, name in kinds if kind == "compile"][0] == "trace outer"
+    assert next(name for kind, name in kinds if kind == "compile") == "trace outer"
     assert "h2d" not in dict(kinds)
 
 
@@ -149,7 +149,7 @@ def test_the_parts_of_a_step_add_up_to_it() -> None:
     wall = [row["duration_ns"] for row in rows if row["kind"] == "step"]
     table = profile.trace.summary("host_steps")["host_steps"]
     assert table["wall_ns"].tolist() == [sum(wall), *wall]
-    parts = [key for key in table.keys() if key.endswith("_ns") and key != "wall_ns"]
+    parts = [key for key in table if key.endswith("_ns") and key != "wall_ns"]
     assert (sum(table[key] for key in parts) == table["wall_ns"]).all()
     assert all((table[key] >= 0).all() for key in parts)
     assert table["compile_ns"][1] > 0

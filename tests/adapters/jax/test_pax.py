@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from nvtrace.adapters.jax import hlo, phases, programs, thunks
+
 from nvtrace.analysis.summaries.hlo import EVIDENCE, Work, instructions_table, phases_table
 
 pytest.importorskip("pyarrow.parquet")
@@ -34,7 +34,7 @@ def rank(request: Any, shared_data: Path, tmp_path_factory: Any) -> tuple[int, W
     with zipfile.ZipFile(shared_data / "pax" / f"pax_fsdp4_4proc_proc{request.param}.zip") as file:
         file.extractall(folder)
     (program,) = folder.glob(f"dump/*{STEP}*.pb.xz")
-    labels = phases.label(hlo.read_hlo_proto(lzma.open(program).read()))
+    labels = phases.label(hlo.read_hlo_proto(lzma.decompress(program.read_bytes())))
     table = parquet.read_table(folder / "nvtx_gpu_proj_trace" / "trace.parquet")
     rows = table.select(["Name", "Projected Duration", "RangeId", "RangeStack"]).to_pylist()
     return request.param, work(labels, rows)

@@ -7,8 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from training import mlp, transformer
-
+from jax_programs import mlp, transformer
 from nvtrace.adapters.jax.hlo import Computation, Instruction, Module, read_module
 from nvtrace.adapters.jax.phases import Basis, Labels, Phase, label, marked
 

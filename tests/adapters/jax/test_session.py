@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from capturing import codes, listed, profiler
-from training import mlp, transformer
+from jax_programs import mlp, transformer
+from nvtrace.adapters.jax import jit as early_jit
 
 import nvtrace
-from nvtrace.adapters.jax import jit as early_jit
 
 SLEEP = 0.05
 
@@ -62,7 +62,7 @@ def test_each_instruction_that_does_work_is_an_operator(program: Any) -> None:
     assert working <= rows.keys()
     assert {rows[name]["calls"] for name in working} == {3}
     assert all("jit(train_step)" in rows[name]["op_name"] for name in working if "dot" in name)
-    assert any("training.py:" in (row["source"] or "") for row in rows.values())
+    assert any("jax_programs.py:" in (row["source"] or "") for row in rows.values())
 
 
 def test_phases_of_both_programs() -> None:
