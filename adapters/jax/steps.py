@@ -8,6 +8,7 @@ a step that compiled, the step's own result is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
 
@@ -75,7 +76,7 @@ class Results:
         waited_for = latest if whole else self._before
         there = [leaf for leaf in waited_for if not leaf.is_deleted()]
         if there:
-            marked(self._mark, there[0].block_until_ready)
+            self._wait(there[0])
         elif waited_for:
             self._donated += 1
         self._before = [] if whole else latest
@@ -90,9 +91,14 @@ class Results:
         finished, here.finished_ns = here.finished_ns, 0
         self._before = []
         if leaf is not None and not leaf.is_deleted() and not leaf.is_ready():
-            marked(self._mark, leaf.block_until_ready)
+            self._wait(leaf)
             finished = perf_counter_ns()
         return finished - self._ended_ns if finished else 0
+
+    def _wait(self, leaf: Any) -> None:
+        # a computation that failed raises where the program itself reads its result
+        with suppress(Exception):
+            marked(self._mark, leaf.block_until_ready)
 
     def _smallest(self, result: Any) -> list[Any]:
         from jax.tree_util import tree_leaves

@@ -149,7 +149,7 @@ def test_the_parts_of_a_step_add_up_to_it() -> None:
     wall = [row["duration_ns"] for row in rows if row["kind"] == "step"]
     table = profile.trace.summary("host_steps")["host_steps"]
     assert table["wall_ns"].tolist() == [sum(wall), *wall]
-    parts = [key for key in table if key.endswith("_ns") and key != "wall_ns"]
+    parts = [key for key in list(table.keys()) if key.endswith("_ns") and key != "wall_ns"]
     assert (sum(table[key] for key in parts) == table["wall_ns"]).all()
     assert all((table[key] >= 0).all() for key in parts)
     assert table["compile_ns"][1] > 0

@@ -72,7 +72,7 @@ def test_kinds_in_the_report(trace: nvtrace.Trace) -> None:
     inside = [
         row["name"]
         for row in rows
-        if row["depth"] > first["depth"]
+        if row["depth"]  # within a push/pop range
         and first["start_ns"] <= row["start_ns"]
         and row["end_ns"] <= first["end_ns"]
     ]
