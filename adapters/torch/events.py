@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,27 +34,25 @@ _HIDDEN = {
 }
 # nvtrace marks these itself
 _OURS = ("enumerate(DataLoader)#", "Optimizer.step#", "Optimizer.zero_grad#")
+_PLAIN = ("aten::", "autograd::engine::")
 _USER_SCOPE = 7
 
 
-def harvest(results: Any, options: AdapterOptions) -> Harvest:
+def harvest(events: list[Any], options: AdapterOptions) -> Harvest:
     """Return the operators, and the memory they took, as columns.
 
     Args:
-        results: what torch._C._autograd._disable_profiler returned.
+        events: Kineto's.
         options: what was asked to be recorded.
     """
-    from torch.autograd import _KinetoEvent
-
-    events = results.events()
     strings = Strings()
-    names = strings.intern_all(map(_KinetoEvent.name, events))
-    start = _column(_KinetoEvent.start_ns, events)
-    thread = _column(_KinetoEvent.device_resource_id, events)
+    names = strings.intern_all(_asked("name", events))
+    start = _column("start_ns", events)
+    thread = _column("device_resource_id", events)
     memory = _Memory(events, names == strings.find(MEMORY), start, thread)
-    kept, kind = _kinds(strings, names, _column(_KinetoEvent.scope, events))
-    end = start + _column(_KinetoEvent.duration_ns, events)
-    beside = _asynchronous(events)
+    by_user, beside = _rarer(events, names, strings)
+    kept, kind = _kinds(strings, names, by_user)
+    end = start + _column("duration_ns", events)
     once = _once(kept[~beside[kept]], names, thread, start, end)
     kept, kind = kept[once[kept]], kind[once[kept]]
     texts = _texts([events[row] for row in kept.tolist()], options, strings)
@@ -67,32 +65,50 @@ def harvest(results: Any, options: AdapterOptions) -> Harvest:
         kind=kind,
         thread=thread[kept],
         text=texts,
-        sequence=_column(_KinetoEvent.sequence_nr, events)[kept],
+        sequence=_column("sequence_nr", events)[kept],
         beside=beside[kept],
     )
     counters, samples = memory.samples() if options.profile_memory else ((), None)
     return Harvest(strings=strings, ranges=ranges, samples=samples, counters=counters)
 
 
-def _column(getter: Callable[[Any], int], events: list[Any]) -> I64:
-    return np.fromiter(map(getter, events), np.int64, len(events))
+def _asked(what: str, events: list[Any]) -> Iterator[Any]:
+    """Yield what a method of each event returns.
 
-
-def _asynchronous(events: list[Any]) -> Mask:
-    """Return which events nest in nothing: they end in a callback, or on another thread."""
+    The function under the method is called in a third of the time that the method takes.
+    """
     from torch.autograd import _KinetoEvent
 
-    first = _column(_KinetoEvent.start_thread_id, events)
-    last = _column(_KinetoEvent.end_thread_id, events)
-    asynchronous: Mask = (_column(_KinetoEvent.is_async, events) != 0) | (first != last)
-    return asynchronous
+    method = getattr(_KinetoEvent, what)
+    return map(getattr(method, "__func__", method), events)
+
+
+def _column(what: str, events: list[Any]) -> I64:
+    return np.fromiter(_asked(what, events), np.int64, len(events))
+
+
+def _rarer(events: list[Any], names: npt.NDArray[np.int32], strings: Strings) -> tuple[Mask, Mask]:
+    """Return which events are users' ranges, and which nest in nothing.
+
+    The latter end in a callback, or on another thread. Most events are torch's own and neither,
+    as their names tell; the others are asked.
+    """
+    doubtful = np.array([not name.startswith(_PLAIN) for name in strings], np.bool_)
+    rows = np.flatnonzero(doubtful[names])
+    asked = [events[row] for row in rows.tolist()]
+    by_user, beside = np.zeros((2, len(events)), np.bool_)
+    by_user[rows] = _column("scope", asked) == _USER_SCOPE
+    first = _column("start_thread_id", asked)
+    last = _column("end_thread_id", asked)
+    beside[rows] = (_column("is_async", asked) != 0) | (first != last)
+    return by_user, beside
 
 
 def _kinds(
-    strings: Strings, names: npt.NDArray[np.int32], scopes: I64
+    strings: Strings, names: npt.NDArray[np.int32], by_user: Mask
 ) -> tuple[I64, npt.NDArray[np.uint8]]:
     """Return the events to keep, and of each what it stands for."""
-    pairs, codes = factorize(names.astype(np.int64) << 1 | (scopes == _USER_SCOPE))
+    pairs, codes = factorize(names.astype(np.int64) << 1 | by_user)
     kinds = np.zeros(len(pairs), np.uint8)
     kept = np.zeros(len(pairs), np.bool_)
     for row, pair in enumerate(pairs.tolist()):

@@ -61,7 +61,7 @@ class Kineto:
         if not self._running:
             return Harvest(notes=() if self._note is None else (self._note,))
         self._running = False
-        return harvest(_disable_profiler(), self._options)
+        return harvest(_disable_profiler().events(), self._options)
 
     def _config(self) -> Any:
         from torch._C._profiler import _ExperimentalConfig
