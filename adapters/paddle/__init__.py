@@ -64,8 +64,7 @@ class PaddleAdapter:
             guard_tracer(self._marking, lambda: self._tracer is not None and self._tracer.running)
         if self._tool is not None:
             self._tool.begin()
-        self._marks.ends_of_data.clear()
-        self._marks.on = True
+        self._marks.begin()
 
     def end(self) -> Harvest:
         """Stop that, and return the operators."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, time_ns
 from typing import Any
 
+from nvtrace.emit import Label, switch
 from nvtrace.phases import (
     BACKWARD,
     COMMUNICATION,
@@ -18,7 +19,7 @@ from nvtrace.phases import (
     OPTIMIZATION,
     phase,
 )
-from nvtrace.ranges import Range, range
+from nvtrace.ranges import range
 
 Function = Callable[..., Any]
 
@@ -27,9 +28,15 @@ _LEFT = "_nvtrace_left"
 
 
 class _Open(threading.local):
-    """Which phases are open on this thread: what Paddle calls inside is part of them."""
+    """Which phases are open on this thread: what Paddle calls inside is part of them.
 
-    forward = False
+    Attributes:
+        layers: a forward or a backward pass, in which a layer is no forward pass of its own.
+        backward: a backward pass.
+        optimization: an optimizer's step.
+    """
+
+    layers = False
     backward = False
     optimization = False
 
@@ -48,7 +55,13 @@ class Marks:
         self.modules = False
         self.ends_of_data: list[tuple[int, int, int]] = []
         self._open = _Open()
-        self._modules: dict[type, Range] = {}
+        self._modules: dict[type, tuple[Callable[[], object], Callable[[], object]]] = {}
+
+    def begin(self) -> None:
+        """Mark from now on, for whoever takes ranges now."""
+        self._modules.clear()
+        self.ends_of_data.clear()
+        self.on = True
 
     def layer(self, original: Function) -> Function:
         """Return a Layer's ``__call__``: the outermost is the forward pass.
@@ -56,35 +69,51 @@ class Marks:
         A layer called in the backward pass is part of that. A loss of paddle.nn is no forward
         pass: its time belongs where that of the same loss called as a function does.
         """
-        opened, forward = self._open, phase(FORWARD)
+        opened, modules, known = self._open, self.modules, self._modules
 
         @functools.wraps(original)
-        def __call__(self_: Any, *inputs: Any, **kwargs: Any) -> Any:
-            if not self.on:
-                return original(self_, *inputs, **kwargs)
-            kind = type(self_)
-            if opened.forward or opened.backward or kind.__module__ == _LOSSES:
-                if not self.modules:
-                    return original(self_, *inputs, **kwargs)
-                with self._module(kind):
-                    return original(self_, *inputs, **kwargs)
-            opened.forward = True
+        def __call__(layer: Any, *inputs: Any, **kwargs: Any) -> Any:
+            # in one function, with as little in it as can be: models have thousands of layers
+            if not opened.layers:
+                return outermost(layer, *inputs, **kwargs)
+            if not modules:
+                return original(layer, *inputs, **kwargs)
             try:
-                with forward:
-                    if not self.modules:
-                        return original(self_, *inputs, **kwargs)
-                    with self._module(kind):
-                        return original(self_, *inputs, **kwargs)
+                push, pop = known[type(layer)]
+            except KeyError:
+                push, pop = self._module(type(layer))
+            push()
+            try:
+                return original(layer, *inputs, **kwargs)
             finally:
-                opened.forward = False
+                pop()
 
+        outermost = self._forward(original, __call__)
         return __call__
 
-    def _module(self, kind: type) -> Range:
-        found = self._modules.get(kind)
-        if found is None:
-            found = self._modules[kind] = range(kind.__name__, category=MODULE)
-        return found
+    def _forward(self, original: Function, inner: Function) -> Function:
+        opened, forward = self._open, phase(FORWARD)
+
+        def call(layer: Any, *inputs: Any, **kwargs: Any) -> Any:
+            if not self.on or not switch.on:
+                return original(layer, *inputs, **kwargs)
+            opened.layers = True
+            try:
+                if type(layer).__module__ == _LOSSES:
+                    return inner(layer, *inputs, **kwargs)
+                with forward:
+                    return inner(layer, *inputs, **kwargs)
+            finally:
+                opened.layers = False
+
+        return call
+
+    def _module(self, kind: type) -> tuple[Callable[[], object], Callable[[], object]]:
+        """Return what opens and closes the range of a kind of layer, for this window."""
+        label = Label(kind.__name__, category=MODULE)
+        label.bind(switch.emitter)
+        self._modules[kind] = label.push, label.pop
+        return label.push, label.pop
 
     def backward(self, original: Function) -> Function:
         """Return a function that runs the backward pass."""
@@ -94,12 +123,12 @@ class Marks:
         def run(*args: Any, **kwargs: Any) -> Any:
             if not self.on or opened.backward:
                 return original(*args, **kwargs)
-            opened.backward = True
+            around, opened.layers, opened.backward = opened.layers, True, True
             try:
                 with backward:
                     return original(*args, **kwargs)
             finally:
-                opened.backward = False
+                opened.layers, opened.backward = around, False
 
         return run
 

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,7 +61,8 @@ def choke_points() -> dict[tuple[str, str], object]:
 
 
 @pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
+def restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)  # paddle.profiler makes a folder where it is
     before = choke_points()
     yield
     after = choke_points()
