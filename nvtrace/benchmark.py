@@ -70,7 +70,8 @@ class BenchmarkSummary:
         """Reader time in per cent of batch time, 0 to 100."""
         if self.reader_cost is None:
             return None
-        return 100 * self.reader_cost.average / self.batch_cost.average
+        # a quotient of equal floats, times 100, can round past it
+        return min(100 * self.reader_cost.average / self.batch_cost.average, 100.0)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
