@@ -21,6 +21,7 @@ from nvtrace.model.schema import PayloadType, RangeKind, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import (
+    GPU_NOT_RECORDED,
     CpuUsage,
     Device,
     Domain,
@@ -68,6 +69,8 @@ def build(
         notes: what the reader should know.
         cpu: CPU time over the window.
     """
+    if any(harvest.device is not None for harvest in harvests):
+        notes = [note for note in notes if note.code != GPU_NOT_RECORDED]
     every = [*notes, *(note for harvest in harvests for note in harvest.notes)]
     trace = _Assembly(recording, activity, harvests).trace(tuple(every), tuple(cpu))
     return Trace.of(with_backward_modules(trace))
@@ -81,7 +84,8 @@ class _Assembly:
     ) -> None:
         self._harvests = harvests
         self._recording = recording
-        self._activity = activity
+        found = (harvest.device for harvest in harvests if harvest.device is not None)
+        self._activity = next(found, None) if activity is None else activity
         self._strings = Strings()
         self._categories = Strings()
         self._domains: dict[str, int] = {}

@@ -163,8 +163,12 @@ class JaxAdapter:
 
 
 def _on_gpu() -> bool:
+    """Whether JAX runs, or is going to run, on anything but the CPU; starts no backend."""
     import jax
+    from jax._src import xla_bridge
 
+    if not xla_bridge.backends_are_initialized():
+        return bool(jax.config.jax_platforms != "cpu")
     return bool(jax.default_backend() != "cpu")
 
 

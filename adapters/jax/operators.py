@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from nvtrace.model.schema import RangeKind
 from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Note
 
-from . import programs
+from . import gpu, programs
 from .marking import PREFIX
 from .session import Capture
 from .xspace import Event, Line, Plane
@@ -39,7 +39,7 @@ def harvest(capture: Capture) -> Harvest:
     """Return operators, and calls and transfers beyond the hooks, as ranges."""
     threads = _Threads(capture)
     known = programs.of_session(capture.planes)
-    operators = _Operators(known)
+    operators = _Operators(known, capture.planes)
     rows: list[_Row] = []
     for plane in capture.planes:
         if not plane.name.startswith("/host:CPU"):
@@ -49,6 +49,7 @@ def harvest(capture: Capture) -> Harvest:
             thread = threads.of(line)
             rows += operators.rows(plane, line, thread)
             rows += _unmarked(plane, line, thread)
+    rows += operators.launches(threads)
     notes = [*_clock_notes(capture)]
     if operators.unknown:
         notes.append(
@@ -58,7 +59,8 @@ def harvest(capture: Capture) -> Harvest:
                 "of: they have no op_name and no phase",
             )
         )
-    return _columns(rows, capture.offset_ns, threads.names, notes)
+    found = _columns(rows, capture.offset_ns, threads.names, notes)
+    return replace(found, device=gpu.device_work(capture, threads.of))
 
 
 class _Threads:
@@ -80,8 +82,9 @@ class _Threads:
 class _Operators:
     """Turns events of thunks into ranges."""
 
-    def __init__(self, known: programs.Programs) -> None:
+    def __init__(self, known: programs.Programs, planes: list[Plane]) -> None:
         self._programs = known
+        self._planes = planes
         self._texts: dict[tuple[str, int, str], str] = {}
         self._ends: dict[int, int] = {}
         self.unknown = 0
@@ -93,6 +96,17 @@ class _Operators:
                 flow = event.stats.get("_c")
                 if isinstance(flow, int):
                     self._ends[flow] = event.start_ns
+
+    def launches(self, threads: _Threads) -> Iterator[_Row]:
+        """Yield a range around each launch, so that what it ran on a GPU is the instruction's."""
+        launched = gpu.instructions(self._planes)
+        for _, line, event in gpu.launches(self._planes):
+            ran = launched.get(gpu.number(event, gpu.LAUNCH))
+            if ran is not None and "hlo_op" not in event.stats:
+                end = event.start_ns + event.duration_ns
+                name = str(ran.stats["hlo_op"])
+                text = self._text(ran)
+                yield _Row(event.start_ns, end, name, RangeKind.OPERATOR, threads.of(line), text)
 
     def rows(self, plane: Plane, line: Line, thread: int) -> Iterator[_Row]:
         for event in plane.events(line, fact="hlo_op"):

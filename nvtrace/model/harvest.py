@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nvtrace.model.schema import RangeKind
 from nvtrace.model.strings import Strings
-from nvtrace.model.trace import Counter, Note
+from nvtrace.model.trace import Counter, Device, Note
 
 I64 = npt.NDArray[np.int64]
 
@@ -69,6 +69,29 @@ class HarvestedMarks:
 
 
 @dataclass(frozen=True)
+class HarvestedDevice:
+    """GPU work that a framework's own tracer recorded, where nvtrace collected none.
+
+    Attributes:
+        strings: names that the columns refer to.
+        calls: start, end (Unix ns), name (row of ``strings``), thread_id (native), correlation.
+        device: as ``nvtrace.sources.cupti.Activity`` has them.
+        details: likewise.
+        devices: the GPUs.
+        kinds: what was recorded.
+        graph_level: whether CUDA graphs are one row a run.
+    """
+
+    strings: Strings
+    calls: dict[str, npt.NDArray[Any]]
+    device: dict[str, npt.NDArray[Any]]
+    details: dict[str, npt.NDArray[Any]]
+    devices: tuple[Device, ...]
+    kinds: frozenset[str] = frozenset({"kernel", "memcpy", "memset"})
+    graph_level: bool = False
+
+
+@dataclass(frozen=True)
 class Harvest:
     """What one adapter brings home from a window.
 
@@ -81,6 +104,7 @@ class Harvest:
         notes: what the reader should know: what was not recorded, and why.
         ends_of_data: waits that only found that there are no more data: native thread id, Unix ns
             from and until. The range Dataloader in each is not kept.
+        device: GPU work; counts only where nvtrace collected none itself.
         thread_names: names of threads that recorded no ranges of their own, by native thread id.
     """
 
@@ -91,6 +115,7 @@ class Harvest:
     counters: tuple[Counter, ...] = ()
     notes: tuple[Note, ...] = ()
     ends_of_data: tuple[tuple[int, int, int], ...] = ()
+    device: HarvestedDevice | None = None
     thread_names: Mapping[int, str] = field(default_factory=dict)
 
 
