@@ -127,6 +127,9 @@ RULES: tuple[Rule, ...] = (
           guess=True),
 )  # fmt: skip
 
+# what torch calls phases: its own profiler's marks
+_PHASES_OF_TORCH = ("enumerate(DataLoader)#", "Optimizer.")
+
 # torch's emit_nvtx appends what differs from call to call: ", seq = 5, op_id = 7, sizes = [[2, 3]]"
 _ATTRIBUTES = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 
@@ -197,7 +200,28 @@ def classify(
     guessed = guesses[codes]
     needless = _needless_guesses(kind, guessed, ranges["style"])
     kind[needless] = RangeKind.USER
+    of_torch = np.array([strings[row].startswith(_PHASES_OF_TORCH) for row in base_values.tolist()])
+    kind[_repeated(trace, kind, of_torch[base_codes])] = RangeKind.OPERATOR
     return Classified(kind, guessed & ~needless, shown[codes], split_off)
+
+
+def _repeated(
+    trace: TraceData, kind: npt.NDArray[np.uint8], of_torch: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return torch's own names for phases where nvtrace marks the same kind in that process.
+
+    Counted too they would make more of them: of a loader torch also marks the wait that ends it.
+    """
+    repeated = np.zeros(len(kind), np.bool_)
+    if not of_torch.any():
+        return repeated
+    ranges = trace.ranges
+    own = np.array([domain.name == DOMAIN for domain in trace.domains])[ranges["domain"]]
+    process = trace.threads["process"][ranges["thread"]]
+    for one in (RangeKind.DATALOADER, RangeKind.OPTIMIZATION):
+        marked = np.unique(process[own & (kind == one)])
+        repeated |= of_torch & ~own & (kind == one) & np.isin(process, marked)
+    return repeated
 
 
 def _needless_guesses(
