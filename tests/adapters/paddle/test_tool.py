@@ -133,13 +133,14 @@ def test_a_report_of_nsys_shows_phases_layers_and_forward_operators(
 ) -> None:
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     command = [nsys, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "report"]
-    subprocess.run(
+    run = subprocess.run(
         [*command, sys.executable, "train.py"],
         cwd=tmp_path,
-        check=True,
         capture_output=True,
+        text=True,
         timeout=180,
     )
+    assert run.returncode == 0, run.stdout + run.stderr
     export = [nsys, "export", "-t", "sqlite", "-o", "report.sqlite", "report.nsys-rep"]
     subprocess.run(export, cwd=tmp_path, check=True, capture_output=True, timeout=120)
     trace = nvtrace.load(tmp_path / "report.sqlite")
