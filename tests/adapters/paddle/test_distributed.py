@@ -59,7 +59,7 @@ print("RESULT", json.dumps({
     "results": results,
     "names": [row["name"] for row in kinds],
     "phases": {r["name"]: r["calls"] for r in trace.summary(["model"])["model"].rows()},
-    "distributed": len(trace.summary(["distributed"])["distributed"]),
+    "overview": {r["event_type"]: r["calls"] for r in trace.summary("overview")["overview"].rows()},
     "restored": all(before[name] is after[name] for name in before),
     "weight": net.weight.tolist(),
 }))
@@ -126,6 +126,7 @@ def test_collectives_are_marked(ranks: list[dict[str, Any]]) -> None:
     for rank, one in enumerate(ranks):
         assert one["process_rank"] == rank
         assert one["names"] == ["all_reduce", "all_gather", "broadcast", "all_reduce"] * 3
+        assert one["overview"]["Communication"] == 12
         assert one["restored"]
 
 
