@@ -52,7 +52,7 @@ def write(trace: TraceData, path: str | os.PathLike[str], *, overwrite: bool = F
     if name == STDOUT:
         raise OutputError("a saved trace is a database and cannot go to standard output; name one")
     if os.path.lexists(name) and not overwrite:
-        raise OutputError(f"{name} exists; pass overwrite=True to replace it, or choose another name")
+        raise OutputError(f"{name} exists; pass overwrite=True to replace it, or name another")
     try:
         with atomic_output(name) as file, closing(_connected(file.name)) as connection:
             _write_all(trace, connection)

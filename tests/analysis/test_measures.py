@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import pytest
 from builders import START_END, Capture
-from oracle import PHASES, Oracle, ns, random_capture
+from oracle import Oracle, ns, random_capture
 
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.selection import select
