@@ -64,7 +64,18 @@ def generator() -> Iterator[int]:
         Loader(TypeError("IterableDataset has no len()")),
         Loader(RuntimeError("unknown")),
     ],
-    ids=str,
+    ids=[
+        "list",
+        "range",
+        "iterator",
+        "generator",
+        "loader",
+        "short",
+        "empty",
+        "long",
+        "no_len",
+        "len_fails",
+    ],
 )
 def test_every_item_in_order_and_a_wait_for_each(iterable: Any, waits: list[int]) -> None:
     items: list[int] = []
