@@ -27,6 +27,9 @@ class _Calls:
         reached: it was called while nobody used it.
     """
 
+    __slots__ = (
+        "apart", "compiling", "forward", "in_place", "modules", "original", "reached", "users",
+    )  # fmt: skip
     original: Callable[..., Any]
     compiling: Callable[[], bool]
     apart: Callable[[], bool]
@@ -43,27 +46,30 @@ _calls = _Calls()
 
 
 def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+    calls = _calls
     # nothing but this test may run while torch.compile traces the call, lest the graph break
-    if _calls.compiling():
-        return _calls.original(module, *args, **kwargs)
-    if not _calls.users:
-        _calls.reached = True
-        return _calls.original(module, *args, **kwargs)
-    modules = _calls.modules
-    found = None if modules is None else modules.range_of(module)
-    if here.depth or _calls.apart():
+    if calls.compiling():
+        return calls.original(module, *args, **kwargs)
+    inside = here.depth
+    if inside and calls.modules is None:  # most calls by far
+        return calls.original(module, *args, **kwargs)
+    if not calls.users:
+        calls.reached = True
+        return calls.original(module, *args, **kwargs)
+    found = None if calls.modules is None else calls.modules.range_of(module)
+    if inside or calls.apart():
         if found is None:
-            return _calls.original(module, *args, **kwargs)
+            return calls.original(module, *args, **kwargs)
         with found:
-            return _calls.original(module, *args, **kwargs)
+            return calls.original(module, *args, **kwargs)
     close_abandoned()
     here.depth += 1
     try:
-        with _calls.forward:
+        with calls.forward:
             if found is None:
-                return _calls.original(module, *args, **kwargs)
+                return calls.original(module, *args, **kwargs)
             with found:
-                return _calls.original(module, *args, **kwargs)
+                return calls.original(module, *args, **kwargs)
     finally:
         here.depth -= 1
 
