@@ -61,6 +61,7 @@ class Profiler:
         custom_device_types: taken as paddle.profiler does, and not recorded.
         with_flops: ask adapters for FLOPs of operators.
         modules: ask adapters to mark each module or layer.
+        operators: ask adapters for operators; without, phases alone cost next to nothing.
         adapters: ``"auto"`` for those of the frameworks imported so far, None, or names.
 
     Raises:
@@ -80,6 +81,7 @@ class Profiler:
         custom_device_types: Sequence[str] = (),
         with_flops: bool = False,
         modules: bool = False,
+        operators: bool = True,
         adapters: str | Iterable[str] | None = "auto",
     ) -> None:
         self.targets = own_targets(targets)
@@ -90,6 +92,7 @@ class Profiler:
         self.profile_memory = profile_memory
         self.with_flops = with_flops
         self.modules = modules
+        self.operators = operators
         if on_trace_ready is not None and not callable(on_trace_ready):
             raise UsageError(f"on_trace_ready={on_trace_ready!r}: give a function of the Profiler")
         self._schedule = as_scheduler(scheduler)
@@ -335,6 +338,7 @@ class Profiler:
             profile_memory=self.profile_memory,
             with_flops=self.with_flops,
             modules=self.modules,
+            operators=self.operators,
         )
 
     def _deliver(self, trace: Trace) -> None:
