@@ -17,7 +17,7 @@ demo: $(VENV)/.core ## print the tables of a sample report, then profile a real 
 setup: $(VENV)/.dev ## install nvtrace for development into .venv
 
 test: lint docs ## check style, types and documentation, then run every test
-	@NVTRACE_INSTALL_TOOLS=1 $(BIN)/pytest
+	@NVTRACE_INSTALL_TOOLS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev ## check style and types
 	@$(BIN)/ruff check .

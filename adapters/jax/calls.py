@@ -11,8 +11,8 @@ from typing import Any
 from nvtrace.emit import switch
 from nvtrace.model.schema import RangeKind
 
+from ..patching import Patch
 from .marking import PREFIX, Mark, here, marked, marking
-from .patching import Patch
 
 
 class JitCall:

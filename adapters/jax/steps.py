@@ -14,8 +14,8 @@ from typing import Any
 
 from nvtrace.model.schema import RangeKind
 
+from ..patching import Patch
 from .marking import Mark, here, marked, marking
-from .patching import Patch
 
 # more than one, as results may be donated to the next step
 _KEPT = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_MISSING = object()
+from ..patching import Patch
 
 
 class Patches:
@@ -16,7 +16,7 @@ class Patches:
     """
 
     def __init__(self) -> None:
-        self._made: list[tuple[Any, str, Any, Any]] = []
+        self._made: list[Patch] = []
         self._known: set[tuple[int, str]] = set()
 
     def put(self, owner: Any, name: str, wrap: Callable[[Any], Callable[..., Any]]) -> None:
@@ -30,19 +30,10 @@ class Patches:
         if (id(owner), name) in self._known:
             return
         self._known.add((id(owner), name))
-        before = vars(owner).get(name, _MISSING)
-        mine = wrap(getattr(owner, name))
-        setattr(owner, name, mine)
-        self._made.append((owner, name, before, mine))
+        self._made.append(Patch(owner, name, wrap))
 
     def restore(self) -> None:
         """Put back what was there, the last replaced first."""
         self._known.clear()
         while self._made:
-            owner, name, before, mine = self._made.pop()
-            if vars(owner).get(name) is not mine:
-                continue
-            if before is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
+            self._made.pop().undo()

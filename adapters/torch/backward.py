@@ -7,8 +7,8 @@ from typing import Any
 
 from nvtrace.phases import BACKWARD, phase
 
+from ..patching import Patch
 from .marking import Marking, apart, close_abandoned, here
-from .patching import Patch
 
 
 def patch_backward(marking: Marking) -> list[Patch]:

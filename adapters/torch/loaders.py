@@ -9,8 +9,8 @@ from typing import Any
 
 from nvtrace.phases import DATALOADER, phase
 
+from ..patching import Patch
 from .marking import Marking, close_abandoned, here
-from .patching import Patch
 
 
 def patch_loader(marking: Marking, on_wait: Callable[[int], None]) -> Patch:

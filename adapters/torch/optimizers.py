@@ -12,8 +12,8 @@ from nvtrace.phases import OPERATOR, OPTIMIZATION, phase
 from nvtrace.ranges import mark
 from nvtrace.ranges import range as marked
 
+from ..patching import Patch
 from .marking import Marking, OpenStep, close_abandoned, here, push_phase
-from .patching import Patch
 
 SKIPPED = "optimizer step skipped"
 

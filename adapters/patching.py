@@ -20,7 +20,8 @@ class Patch:
     def __init__(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         self._owner, self._name = owner, name
         self._before = vars(owner).get(name, _ABSENT)
-        self._ours = make(getattr(owner, name) if self._before is _ABSENT else self._before)
+        as_it_is = isinstance(self._before, property)
+        self._ours = make(self._before if as_it_is else getattr(owner, name))
         setattr(owner, name, self._ours)
 
     def undo(self) -> None:
