@@ -7,6 +7,7 @@ at once: in recursion, in threads, in tasks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 
@@ -27,7 +28,8 @@ _open_blocks: ContextVar[_OpenBlocks | None] = ContextVar("nvtrace_open_blocks",
 class Range:
     """A labelled range: decorator and context manager, made by `nvtrace.range`."""
 
-    __slots__ = ("_label", "_options")
+    # _push and _pop are the label's calls, there from the first use until the emitter changes
+    __slots__ = ("__weakref__", "_label", "_options", "_pop", "_push")
 
     def __init__(self, label: Label | None, options: dict[str, Any]) -> None:
         self._label = label
@@ -48,14 +50,30 @@ class Range:
         return label
 
     def __enter__(self) -> Range:
-        label = self._label
-        if label is None or label.emitter is not switch.emitter:
-            label = self.label
-        label.push()
+        try:
+            self._push()
+        except AttributeError:  # none of an emitter's calls raises: this range is not bound
+            self._bind()
+            self._push()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._label.pop()  # type: ignore[union-attr]  # __enter__ refused a range without one
+    def _bind(self) -> None:
+        """Take the calls of the emitter in use, and be told when that changes."""
+        while True:
+            switch.watch(self)
+            label = self.label
+            self._push, self._pop = label.push, label.pop
+            if label.emitter is switch.emitter:
+                return
+
+    def unbind(self) -> None:
+        """Forget the emitter's calls, but the one that closes what is open now."""
+        with suppress(AttributeError):
+            del self._push
+
+    # three arguments by name: packing them into a tuple would cost a tenth of the range
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
+        self._pop()
 
     async def __aenter__(self) -> Range:
         label = self.label

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from nvtrace import _env
 from nvtrace.emit.null import NullEmitter
@@ -110,6 +111,13 @@ class Label:
         return Label, (self.name, self.domain, self.category, self.color, self.payload)
 
 
+class Watcher(Protocol):
+    """Holds calls of the emitter in use."""
+
+    def unbind(self) -> None:
+        """Let go of them."""
+
+
 class Switch:
     """The flag that every range tests, and where the ranges go.
 
@@ -119,26 +127,40 @@ class Switch:
         compiling: tells whether torch.compile is tracing the caller.
     """
 
-    __slots__ = ("_loaded", "compiling", "emitter", "on")
+    __slots__ = ("_loaded", "_watching", "compiling", "emitter", "on")
 
     def __init__(self, on: bool) -> None:
         self.on = on
         self.emitter: Emitter = NullEmitter()
         self.compiling: Callable[[], bool] = _look_for_torch
         self._loaded = False
+        self._watching: dict[int, ref[Watcher]] = {}
 
     def load(self) -> None:
         """Set up NVTX; done with the first label, for importing nvtx may import numpy."""
         if self.on and not self._loaded:
             self.emitter = _nvtx_emitter()
             self._loaded = True
+            self._tell()
         self.compiling()
 
     def use(self, emitter: Emitter) -> Emitter:
         """Send ranges to ``emitter`` from now on; returns the one before."""
         self.load()
         before, self.emitter = self.emitter, emitter
+        self._tell()
         return before
+
+    def watch(self, watcher: Watcher) -> None:
+        """Unbind ``watcher`` when the emitter changes. It is held weakly."""
+        number, watching = id(watcher), self._watching
+        watching[number] = ref(watcher, lambda _: watching.pop(number, None))
+
+    def _tell(self) -> None:
+        for reference in list(self._watching.values()):
+            watcher = reference()
+            if watcher is not None:
+                watcher.unbind()
 
     def __reduce__(self) -> str:
         return "switch"  # a function pickled by value must find the switch of its new process
