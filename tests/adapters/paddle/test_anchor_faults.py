@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +32,28 @@ def test_average_is_within_minimum_and_maximum(capsys: pytest.CaptureFixture[str
     anchor = paddle.profiler.Profiler(timer_only=True)
     ours = nvtrace.Profiler(timer_only=True, **OPTIONS)
     anchor.start()
+    before, after = [time.perf_counter()], []
     ours.start()
-    moments = [time.perf_counter()]
+    after.append(time.perf_counter())
     for number in range(12):
         time.sleep(0.004 + 0.001 * number)  # each slower than the last
         anchor.step()
+        before.append(time.perf_counter())
         ours.step()
-        moments.append(time.perf_counter())
+        after.append(time.perf_counter())
     anchor.stop()
     capsys.readouterr()
     ours.stop()
     found = ours.benchmark
     assert found is not None
-    durations = [after - before for before, after in pairwise(moments)]
+    # a step lasts from somewhere in one call of ours to somewhere in the next
+    shortest = [before[n + 1] - after[n] for n in (10, 11)]
+    longest = [after[n + 1] - before[n] for n in (10, 11)]
     cost = found.batch_cost
     assert found.steps == 2
-    assert cost.average == pytest.approx(np.mean(durations[10:]), rel=0.02)
+    assert np.mean(shortest) <= cost.average <= np.mean(longest)
     assert cost.minimum <= cost.average <= cost.maximum
-    assert cost.minimum == pytest.approx(durations[10], rel=0.02), "a first sample can be it"
+    assert min(shortest) <= cost.minimum <= min(longest), "a first sample can be it"
 
 
 def test_theirs_is_off_as_the_guide_says(capfd: pytest.CaptureFixture[str]) -> None:
