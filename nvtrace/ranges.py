@@ -53,9 +53,18 @@ class Range:
         try:
             self._push()
         except AttributeError:  # none of an emitter's calls raises: this range is not bound
+            self._push_unbound()
+        return self
+
+    def _push_unbound(self) -> None:
+        """Push, and make it quick from the second use on: many a range is used once."""
+        if hasattr(self, "_pop"):
             self._bind()
             self._push()
-        return self
+        else:
+            label = self.label
+            self._pop = label.pop
+            label.push()
 
     def _bind(self) -> None:
         """Take the calls of the emitter in use, and be told when that changes."""
