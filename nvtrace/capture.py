@@ -15,7 +15,7 @@ from nvtrace.analysis.module_backward import with_backward_modules
 from nvtrace.emit import DOMAIN, pairing
 from nvtrace.emit.recording import Recording
 from nvtrace.model import schema
-from nvtrace.model.arrays import factorize, stable_order
+from nvtrace.model.arrays import factorize, time_order
 from nvtrace.model.harvest import Harvest, HarvestedMarks, HarvestedRanges, category_of
 from nvtrace.model.schema import PayloadType, RangeKind, RangeStyle
 from nvtrace.model.strings import Strings
@@ -104,7 +104,7 @@ class _Assembly:
         calls, device, details, streams, devices = self._device_side()
         starts = [c["start"] for c in (ranges, calls, device) if c and len(c["start"])]
         zero = min((int(s.min()) for s in starts), default=self._recording.start_ns)
-        order = _order(device)
+        order = time_order(device)
         name = os.path.basename(sys.argv[0]) or "python"
         source = Source(f"{name} (pid {os.getpid()})", "nvtrace Profiler")
         process = Process(os.getpid(), name, rank_of_process(), socket.gethostname(), source.name)
@@ -318,19 +318,12 @@ def _streams(device: Columns, known: Sequence[Device]) -> tuple[Columns, I32, tu
     return columns, stream_rows, devices
 
 
-def _order(columns: Columns) -> I64:
-    if not columns:
-        return np.empty(0, np.int64)
-    keys = [columns["start"], -columns["end"]]
-    return stable_order(*keys, columns["kind"]) if "kind" in columns else stable_order(*keys)
-
-
 def _table(
     spec: dict[str, schema.ColumnSpec], columns: Columns, zero: int, order: I64 | None = None
 ) -> Table:
     if not columns:
         return Table.empty(spec)
-    rows = _order(columns) if order is None else order
+    rows = time_order(columns) if order is None else order
     return Table(
         spec,
         {

@@ -72,8 +72,12 @@ class Column:
 
     def head(self, n: int) -> Column:
         """Return the first ``n`` values."""
-        valid = None if self.valid is None else self.valid[:n]
-        return replace(self, values=self.values[:n], valid=valid)
+        return self.take(slice(n))
+
+    def take(self, rows: npt.NDArray[Any] | slice) -> Column:
+        """Return the chosen values: a slice, or row numbers in the order wanted."""
+        valid = None if self.valid is None else self.valid[rows]
+        return replace(self, values=self.values[rows], valid=valid)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

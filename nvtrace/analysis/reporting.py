@@ -134,15 +134,7 @@ def _sorted(table: ReportTable, sorted_by: str) -> ReportTable:
     order = sort_order(table.columns, sorted_by)
     rest = table.columns[0].values[order] == "unattributed"
     order = np.concatenate([order[~rest], order[rest]])
-    columns = tuple(
-        replace(
-            column,
-            values=column.values[order],
-            valid=None if column.valid is None else column.valid[order],
-        )
-        for column in table.columns
-    )
-    return replace(table, columns=columns)
+    return replace(table, columns=tuple(column.take(order) for column in table.columns))
 
 
 def _report(measures: Measures, tables: dict[str, ReportTable]) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,15 @@ def stable_order(*keys: npt.NDArray[Any]) -> I64:
     for key in reversed(keys[:-1]):
         order = order[np.argsort(key[order], kind="stable")]
     return order
+
+
+def time_order(columns: Mapping[str, npt.NDArray[Any]]) -> I64:
+    """Return the rows by start, longer first at equal starts, then by kind, then as they are.
+
+    Args:
+        columns: ``start`` and ``end``, and ``kind`` where the rows have one; none for no rows.
+    """
+    if not columns:
+        return np.empty(0, np.int64)
+    keys = [columns["start"], -columns["end"]]
+    return stable_order(*keys, columns["kind"]) if "kind" in columns else stable_order(*keys)

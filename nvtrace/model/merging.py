@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.model.arrays import time_order
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Device, Note, Process, Recorded, TraceData
@@ -228,16 +229,12 @@ def _joined(like: Table, parts: list[dict[str, npt.NDArray[Any]]]) -> Table:
 
 
 def _sorted(table: Table) -> Table:
-    return table.take(_order(table))
-
-
-def _order(table: Table) -> npt.NDArray[np.int64]:
-    return np.lexsort((-table["end"], table["start"]))
+    return table.take(time_order(table))
 
 
 def _device_and_details(first: TraceData, parts: list[_Part]) -> dict[str, Table]:
     device = _joined(first.device, [part.device() for part in parts])
-    order = np.lexsort((device["kind"], -device["end"], device["start"]))
+    order = time_order(device)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     details = []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nvtrace.errors import NotAReport
 from nvtrace.model import schema
-from nvtrace.model.arrays import stable_order
+from nvtrace.model.arrays import stable_order, time_order
 from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
@@ -97,7 +97,7 @@ class _Import:
             self._repair(columns)
         self._place(device, untimed, shift)
         self._note_outside(device)
-        order = _order(device)
+        order = time_order(device)
         kernels = len(parts[0].get("start", ()))
         detail = self._events.kernel_details() if details and kernels else {}
         origin = nsys_facts.origin(self._reader)
@@ -210,19 +210,12 @@ def _concatenated(parts: list[Columns], spec: dict[str, schema.ColumnSpec]) -> C
     return {name: np.concatenate([part[name] for part in parts]) for name in spec} if parts else {}
 
 
-def _order(columns: Columns) -> I64:
-    """Return the rows by start, longer first at equal starts, then as in the file."""
-    if not columns:
-        return np.empty(0, np.int64)
-    return stable_order(columns["start"], -columns["end"])
-
-
 def _table(
     spec: dict[str, schema.ColumnSpec], columns: Columns, shift: int, order: I64 | None = None
 ) -> Table:
     if not columns:
         return Table.empty(spec)
-    rows = _order(columns) if order is None else order
+    rows = time_order(columns) if order is None else order
     shifted: dict[str, npt.NDArray[Any]] = {
         name: values - shift if name in ("start", "end") else values
         for name, values in columns.items()

@@ -64,7 +64,7 @@ def allocations_view(measures: Measures) -> ReportTable:
     return ReportTable(
         "allocations",
         "Memory Summary",
-        tuple(_ordered(column, order) for column in columns),
+        tuple(column.take(order) for column in columns),
         indent=depth[order],
         notes=(
             "Each allocation and free once, under the innermost operator that it happened in, or "
@@ -127,15 +127,3 @@ def _peak(measures: Measures, what: str, place: str) -> int | None:
 def _peaks(key: str, title: str, values: list[int | None], depth: I64) -> Column:
     known = np.array([value is not None for value in values], np.bool_) & (depth == 0)
     return Column(key, title, Unit.BYTES, np.array([v or 0 for v in values], np.int64), known)
-
-
-def _ordered(column: Column, order: I64) -> Column:
-    valid = None if column.valid is None else column.valid[order]
-    return Column(
-        column.key,
-        column.title,
-        column.unit,
-        column.values[order],
-        valid,
-        shown=column.shown,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -170,7 +170,7 @@ def _table(
         parts.append(_level(measures, level, shown_depth, above_cpu, above_gpu, recorded))
     columns = _joined(parts)
     order = _tree_order(levels, parts, sorted_by)
-    columns = tuple(_ordered(column, order) for column in columns)
+    columns = tuple(column.take(order) for column in columns)
     depths = next(column for column in columns if column.key == "depth").values
     threads = next(column for column in columns if column.key == "thread").values
     sections = np.array([f"Thread: {thread or _MERGED}" for thread in threads], object)
@@ -253,29 +253,14 @@ def _thread_label(measures: Measures, row: int) -> str | None:
 
 def _joined(parts: list[tuple[Column, ...]]) -> tuple[Column, ...]:
     return tuple(
-        Column(
-            same[0].key,
-            same[0].title,
-            same[0].unit,
-            np.concatenate([column.values for column in same]),
-            np.concatenate([column.recorded() for column in same]),
-            group=same[0].group,
-            shown=same[0].shown,
+        replace(
+            same[0],
+            values=np.concatenate([column.values for column in same]),
+            valid=None
+            if same[0].unit is Unit.TEXT
+            else np.concatenate([column.recorded() for column in same]),
         )
         for same in zip(*parts, strict=True)
-    )
-
-
-def _ordered(column: Column, order: I64) -> Column:
-    valid = None if column.valid is None else column.valid[order]
-    return Column(
-        column.key,
-        column.title,
-        column.unit,
-        column.values[order],
-        None if column.unit is Unit.TEXT else valid,
-        group=column.group,
-        shown=column.shown,
     )
 
 
