@@ -26,12 +26,7 @@ def export_chrome_tracing(
         dir_name: the folder, made if it is missing.
         worker_name: what file names begin with; the host's name by default.
     """
-    folder = _folder(dir_name)
-
-    def handle(profiler: Profiler) -> None:
-        profiler.export(_new_file(folder, profiler, worker_name, ".json.gz"), "json")
-
-    return handle
+    return _handler(dir_name, worker_name, ".json.gz", "json")
 
 
 def export_nsys(
@@ -43,12 +38,7 @@ def export_nsys(
         dir_name: the folder, made if it is missing.
         worker_name: what file names begin with; the host's name by default.
     """
-    folder = _folder(dir_name)
-
-    def handle(profiler: Profiler) -> None:
-        profiler.export(_new_file(folder, profiler, worker_name, ".sqlite"), "sqlite")
-
-    return handle
+    return _handler(dir_name, worker_name, ".sqlite", "sqlite")
 
 
 def export_protobuf(
@@ -69,6 +59,17 @@ def load_profiler_result(filename: str | os.PathLike[str]) -> Trace:
     from nvtrace.loading import load
 
     return load(filename)
+
+
+def _handler(
+    dir_name: str | os.PathLike[str], worker_name: str | None, extension: str, form: str
+) -> Callable[[Profiler], None]:
+    folder = _folder(dir_name)
+
+    def handle(profiler: Profiler) -> None:
+        profiler.export(_new_file(folder, profiler, worker_name, extension), form)
+
+    return handle
 
 
 def _folder(dir_name: str | os.PathLike[str]) -> Path:

@@ -213,14 +213,6 @@ class Measures:
     @cached_property
     def inferred(self) -> I64:
         """GPU time of other threads' calls that each phase was inferred to own, ns."""
-        return self._inferred(self.call_gpu)
-
-    @cached_property
-    def inferred_kernels(self) -> I64:
-        """Kernels of other threads' calls that each phase was inferred to own."""
-        return self._inferred(self.call_kernels)
-
-    def _inferred(self, weight: I64) -> I64:
         explained = self.explained
         phase = explained.call_phase
         around = np.full(len(phase), -1, np.int32)
@@ -230,7 +222,7 @@ class Measures:
         # a start/end phase contains the calls of its own thread: nothing is inferred there
         own_thread = self.trace.ranges["thread"][phase[rows]] == self.trace.calls["thread"][rows]
         rows = rows[~own_thread]
-        return sum_by(phase[rows], weight[rows], self.trace.ranges.rows)
+        return sum_by(phase[rows], self.call_gpu[rows], self.trace.ranges.rows)
 
     @cached_property
     def owned_gpu(self) -> I64:
