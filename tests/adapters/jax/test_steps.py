@@ -62,7 +62,7 @@ def test_the_end_of_the_run_is_waited_for() -> None:
     profile = profiler(adapters=["jax"], timer_only=True)
     profile.start()
     start = time.perf_counter()
-    for _ in range(3):
+    for _ in range(9):  # long beside how late the other thread may look at its clock
         x, _ = step(x)
         profile.step()
     ready = []
@@ -73,7 +73,7 @@ def test_the_end_of_the_run_is_waited_for() -> None:
     profile.stop()  # its own work, the table and all, comes on top
     watching.join()
     taken = ready[0] - start
-    assert profile.benchmark.batch_cost.average == pytest.approx(taken / 3, rel=0.05)
+    assert profile.benchmark.batch_cost.average == pytest.approx(taken / 9, rel=0.05)
 
 
 class Leaf:
