@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.model.arrays import factorize
 from nvtrace.model.strings import Strings
 from nvtrace.sources.cupti.layout import FIELDS, RecordKind
 
@@ -18,6 +19,7 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 Walk = Callable[[U8, U32], tuple[U32, U32, int]]
 
+_WIDTHS = (1, 2, 4, 8)  # of fields; each lies at a multiple of its width
 _NAMED = (RecordKind.KERNEL, RecordKind.CONCURRENT_KERNEL)
 
 
@@ -48,12 +50,12 @@ def gather(records: U8, offsets: U32, kind: int) -> Columns:
         kind: the RecordKind of them all.
     """
     whole = records[: len(records) // 8 * 8]
-    views = {code: whole.view(code) for code in ("u1", "u2", "u4", "i4", "u8")}
-    places = offsets.astype(np.intp)
-    return {
-        name: views[code][(places + offset) // int(code[1])]
-        for name, (offset, code) in FIELDS[kind].items()
-    }
+    rows = {width: offsets.astype(np.intp) // width for width in _WIDTHS}
+    columns = {}
+    for name, (offset, code) in FIELDS[kind].items():
+        width = int(code[1])
+        columns[name] = whole.view(code)[offset // width :].take(rows[width])
+    return columns
 
 
 class Decoder:
@@ -111,7 +113,7 @@ class Decoder:
 
     def _names(self, pointers: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         # Read now: the text lives in a module that may be unloaded, and its address reused, later.
-        distinct, codes = np.unique(pointers, return_inverse=True)
+        distinct, codes = factorize(pointers)
         texts = [self._text(pointer) if pointer else None for pointer in distinct.tolist()]
         rows = self.names.intern_all((text or b"").decode("utf-8", "replace") for text in texts)
         return rows[codes]
