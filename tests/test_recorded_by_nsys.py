@@ -129,7 +129,9 @@ def recorded(nsys: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list
     )
     assert (folder / "report.nsys-rep").exists(), done.stdout + done.stderr
     said = [json.loads(file.read_text()) for file in folder.glob("said-*.json")]
-    trace = nvtrace.load(folder / "report.nsys-rep")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("NVTRACE_NSYS", str(nsys))
+        trace = nvtrace.load(folder / "report.nsys-rep")
     rows = trace.ranges_report(marks=True)["ranges"].rows()
     return rows, said
 
