@@ -65,5 +65,5 @@ def python(
         env={**kept, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=900,
     )

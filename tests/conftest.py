@@ -27,6 +27,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure, and every run tries the same; --hypothesis-profile=default does not.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 _ROOT = Path(__file__).resolve().parents[1]
 

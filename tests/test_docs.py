@@ -95,7 +95,7 @@ def recording(nsys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recording")
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
     record = [nsys, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "report"]
-    subprocess.run([*record, sys.executable, "train.py"], cwd=folder, check=True, timeout=120)
+    subprocess.run([*record, sys.executable, "train.py"], cwd=folder, check=True, timeout=900)
     return folder / "report.nsys-rep"
 
 
@@ -135,7 +135,7 @@ def check(command: Command, where: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if command.shown else subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert run.returncode == 0, f"{where}: {command.text}\n{run.stdout}{run.stderr}"
     if command.shown:

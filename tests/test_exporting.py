@@ -119,7 +119,7 @@ def test_two_processes_with_one_folder(tmp_path: Path) -> None:
     """O-24."""
     command = [sys.executable, "-c", TWO]
     both = [subprocess.Popen([*command, name], cwd=tmp_path) for name in ("one", "two")]
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(900) for process in both] == [0, 0]
     files = sorted((tmp_path / "out").iterdir())
     assert len(files) == 4
     timelines = [timeline(file) for file in files if file.suffix == ".gz"]

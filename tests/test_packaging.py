@@ -66,7 +66,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """The standard output of a command that succeeds."""
     variables = {**os.environ, **environment}
     done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=600, env=variables
+        command, cwd=cwd, capture_output=True, text=True, timeout=900, env=variables
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -179,27 +178,39 @@ def test_a_run_that_records_nothing_says_so_once(
 def test_the_time_of_the_handler_and_of_arming_is_in_no_step() -> None:
     """Paddle charges the export to the next step: one of 80 ms among 40 ms ones."""
 
-    def slow(_: Profiler) -> None:
-        time.sleep(0.2)
+    delivered: list[Trace] = []
+    handled: list[tuple[int, int]] = []
+    in_handler = 0.0
+
+    def slow(prof: Profiler) -> None:
+        nonlocal in_handler
+        begin, counted = time.time_ns(), time.perf_counter()
+        time.sleep(0.05)
+        in_handler += time.perf_counter() - counted
+        handled.append((begin, time.time_ns()))
+        assert prof.trace is not None
+        delivered.append(prof.trace)
 
     prof = profiler(scheduler=make_scheduler(closed=0, ready=0, record=2), on_trace_ready=slow)
-    traces = []
+    begin = time.perf_counter()
     with prof:
         for _ in range(6):
-            time.sleep(0.01)
+            time.sleep(0.012)
             prof.step()
-            traces.append(prof.trace)
-    durations = [
-        row["duration_ns"] for trace in (traces[1], traces[3], traces[5]) for row in listed(trace)
-    ]
-    assert len(durations) == 6
-    assert all(10 * MS <= duration < 150 * MS for duration in durations)
+    whole = time.perf_counter() - begin
+    spans = []
+    for trace in delivered:
+        origin = trace.origin_unix_ns
+        assert origin is not None
+        spans += [(origin + row["start_ns"], origin + row["end_ns"]) for row in listed(trace)]
+    assert len(spans) == 6
+    assert len(handled) == 3
+    assert all(end - start >= 10 * MS for start, end in spans)
+    for handling, over in handled:
+        assert all(end <= handling or over <= start for start, end in spans)
     assert prof.benchmark is not None
-    assert prof.benchmark.batch_cost.maximum < 0.15
-    # the two count the same time, but for what the machine does in between
-    assert prof.benchmark.batch_cost.median * 1e9 == pytest.approx(
-        statistics.median(durations), rel=0.25
-    )
+    assert prof.benchmark.batch_cost.minimum >= 0.01
+    assert prof.benchmark.batch_cost.average * 6 <= whole - in_handler
 
 
 def test_steps_of_a_window_lie_end_to_end() -> None:
@@ -359,6 +370,7 @@ def test_a_known_program() -> None:
     before.start()
     ready.wait()
     handles = nvtrace.RecordEvent("upload", "Communication")
+    opened = time.time_ns()
     with profiler() as prof:
         with nvtrace.phase("forward"):
             for layer in range(3):
@@ -374,6 +386,7 @@ def test_a_known_program() -> None:
         during.start()
         during.join()
         prof.step()
+    closed = time.time_ns()
     rows = {
         (row["name"], row["step"], row["depth"], row["kind"], row["style"])
         for row in listed(prof.trace)
@@ -393,11 +406,11 @@ def test_a_known_program() -> None:
     assert [row["payload"] for row in by_name["layer"]] == ["0", "1", "2"]
     assert by_name["fetch"][0]["payload"] == "2.5"
     assert by_name["theirs"][0]["domain"] == "model"
-    assert all(10 * MS <= row["duration_ns"] < 100 * MS for row in by_name["layer"])
+    assert all(row["duration_ns"] >= 9 * MS for row in by_name["layer"])
     forward = by_name["forward"][0]
     inside = sum(row["duration_ns"] for row in (*by_name["layer"], *by_name["theirs"]))
     assert forward["duration_ns"] - forward["self_ns"] == inside
-    assert by_name["fetch"][0]["duration_ns"] >= 20 * MS
+    assert by_name["fetch"][0]["duration_ns"] >= 19 * MS
     threads = {row["name"]: row["thread"] for row in listed(prof.trace)}
     assert threads["fetch"] == before.native_id
     assert threads["forward"] == threads["layer"] == threads["upload"] == threading.get_native_id()
@@ -409,7 +422,10 @@ def test_a_known_program() -> None:
         before.native_id: "loader",
         during.native_id: "closer",
     }
-    assert prof.trace.origin_unix_ns == pytest.approx(time.time_ns(), abs=60e9)
+    origin = prof.trace.origin_unix_ns
+    assert origin is not None
+    for row in listed(prof.trace):
+        assert opened <= origin + row["start_ns"] <= origin + row["end_ns"] <= closed
     ends = prof.trace.threads["tid"][prof.trace.ranges["end_thread"]]
     upload = prof.trace.strings.take(prof.trace.ranges["name"]).index("upload")
     assert ends[upload] == during.native_id
@@ -487,17 +503,18 @@ def test_crossing_ranges_keep_their_own_times() -> None:
     one, two = nvtrace.range("one"), nvtrace.range("two")
     with profiler() as prof:
         one.__enter__()
+        time.sleep(0.001)
         two.__enter__()
-        time.sleep(0.02)
+        time.sleep(0.001)
         one.__exit__()
-        time.sleep(0.02)
+        time.sleep(0.001)
         two.__exit__()
         two.__exit__()
         with nvtrace.range("after"):
             pass
     rows = {row["name"]: row for row in listed(prof.trace)}
-    assert 20 * MS <= rows["one"]["duration_ns"] < rows["two"]["duration_ns"]
-    assert rows["two"]["duration_ns"] >= 40 * MS
+    edges = [rows[name][edge] for edge in ("start_ns", "end_ns") for name in ("one", "two")]
+    assert edges == sorted(set(edges))
     assert rows["one"]["crossing"] or rows["two"]["crossing"]
     assert rows["after"]["depth"] == 0
     assert not any(row["unfinished"] for row in rows.values())
@@ -505,31 +522,39 @@ def test_crossing_ranges_keep_their_own_times() -> None:
 
 def test_interleaved_tasks_and_generators() -> None:
     @nvtrace.range
-    async def task(seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    async def task(until: asyncio.Event, then: asyncio.Event) -> None:
+        await until.wait()
+        time.sleep(0.001)
+        then.set()
 
-    async def block(seconds: float) -> None:
+    async def block(until: asyncio.Event, then: asyncio.Event) -> None:
         async with nvtrace.range("block"):
-            await asyncio.sleep(seconds)
+            await until.wait()
+            time.sleep(0.001)
+            then.set()
 
     @nvtrace.range("generator")
     def generator() -> Iterator[int]:
         yield 1
-        time.sleep(0.01)
         yield 2
 
     async def main() -> None:
-        await asyncio.gather(task(0.05), task(0.01), block(0.03))
+        first, second, third, over = (asyncio.Event() for _ in range(4))
+
+        async def begin() -> None:
+            first.set()
+
+        await asyncio.gather(task(third, over), task(first, second), block(second, third), begin())
 
     with profiler() as prof:
         asyncio.run(main())
         first, second = generator(), generator()
         assert [next(first), next(second), *first, *second] == [1, 1, 2, 2]
     rows = listed(prof.trace)
-    tasks = [row for row in rows if row["name"].endswith("task")]
-    assert len(tasks) == 2
-    assert tasks[0]["duration_ns"] >= 50 * MS
-    assert 10 * MS <= tasks[1]["duration_ns"] < tasks[0]["duration_ns"]
+    last, first = (row for row in rows if row["name"].endswith("task"))
+    (middle,) = (row for row in rows if row["name"] == "block")
+    assert last["start_ns"] <= first["start_ns"] <= middle["start_ns"] < first["end_ns"]
+    assert first["end_ns"] < middle["end_ns"] < last["end_ns"]
     assert [r["name"] for r in rows if r["name"] in ("block", "generator")] == [
         "block",
         "generator",

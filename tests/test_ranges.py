@@ -275,7 +275,7 @@ def test_threads_share_an_object(tape: Tape) -> None:
     def work() -> None:
         for _ in "123":
             with shared:
-                together.wait(timeout=30)
+                together.wait(timeout=900)
 
     threads = [threading.Thread(target=work) for _ in "1234"]
     for thread in threads:

@@ -124,7 +124,7 @@ def recorded(nsys: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert (folder / "report.nsys-rep").exists(), done.stdout + done.stderr

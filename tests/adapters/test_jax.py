@@ -38,7 +38,7 @@ def run(paths: list[Path], repository: Path, environment: dict[str, str]) -> Non
         env=environment,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert re.search(r"\d+ passed", done.stdout)
@@ -58,7 +58,7 @@ def old_jax(repository: Path) -> Path:
     if _set("CI") or _set("NVTRACE_INSTALL_TOOLS"):
         environment = {**os.environ, "PYTHON": sys.executable}
         script = repository / "scripts" / "install-old-jax"
-        subprocess.run([script, folder], env=environment, check=True, timeout=600)
+        subprocess.run([script, folder], env=environment, check=True, timeout=900)
     if not (folder / "complete").exists():
         pytest.skip(f"no jax {OLDEST} in {folder}: run scripts/install-old-jax")
     return folder

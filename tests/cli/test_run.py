@@ -43,7 +43,7 @@ class Workplace:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess:
         process = self.start(*command, **environment)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=900)
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def nvtrace(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
@@ -175,7 +175,7 @@ class TestLooksLikePython:
                 [*command, "program.py"], cwd=place.folder, stdout=other, stderr=subprocess.DEVNULL,
                 env={name: value for name, value in clean().items() if name != "PYTHONUNBUFFERED"},
             )  # fmt: skip
-            assert process.wait(60) == 0
+            assert process.wait(900) == 0
             os.close(other)
             found.append(os.read(main, 100))
             os.close(main)
@@ -206,8 +206,8 @@ class TestKeepsWhatWasRecorded:
             ("sys.exit(5)", 5),
             ("raise ValueError", 1),
             ("raise KeyboardInterrupt", 130),
-            ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -15),
-            ("import os, signal; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", 130),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); time.sleep(900)", -15),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGINT); time.sleep(900)", 130),
         ],
     )
     def test_however_it_ends(self, place, end, status):
@@ -218,13 +218,13 @@ class TestKeepsWhatWasRecorded:
 
     @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, -15), (signal.SIGINT, 130)])
     def test_signal_from_outside(self, place, number, status):
-        place.write("train.py", dedent(MARKED) + "print('ready', flush=True)\ntime.sleep(60)\n")
+        place.write("train.py", dedent(MARKED) + "print('ready', flush=True)\ntime.sleep(900)\n")
         process = place.start(*NVTRACE, "--no-summary", "train.py")
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
         time.sleep(0.01)
         process.send_signal(number)  # some are impatient
-        process.communicate(timeout=30)
+        process.communicate(timeout=900)
         assert process.returncode == status
         assert names(place.trace()) == ["step", "forward"] * 3
 
@@ -285,7 +285,8 @@ class TestChildren:
                 if how == "raise":
                     raise ValueError
                 if how == "sleep":
-                    time.sleep(60)
+                    open("sleeps.py", "w").close()
+                    time.sleep(900)
             if __name__ == "__main__":
                 context = multiprocessing.get_context("{method}")
                 children = [context.Process(target=work, args=(how,))
@@ -293,7 +294,8 @@ class TestChildren:
                 with nvtrace.range("in the parent"):
                     for child in children:
                         child.start()
-                time.sleep(.5)
+                while not os.path.exists("sleeps.py"):
+                    time.sleep(.01)
                 children[3].terminate()
                 for child in children:
                     child.join()
@@ -351,13 +353,13 @@ class TestFile:
     def test_default_name(self, place):
         place.write("my train.py", MARKED)
         process = place.start(*NVTRACE, "--no-summary", "my train.py")
-        process.communicate(timeout=60)
+        process.communicate(timeout=900)
         assert [path.name for path in place.saved()] == [f"my_train.{HOST}.{process.pid}.sqlite"]
 
     def test_default_name_of_a_rank(self, place):
         place.write("train.py", MARKED)
         process = place.start(*NVTRACE, "--no-summary", "train.py", RANK="3", WORLD_SIZE="8")
-        process.communicate(timeout=60)
+        process.communicate(timeout=900)
         name = f"train.{HOST}.rank3.{process.pid}.sqlite"
         assert [path.name for path in place.saved()] == [name]
         assert place.trace().processes[0].rank == 3
@@ -370,7 +372,7 @@ class TestFile:
             for rank in range(2)
         ]  # fmt: skip
         for one in runs:
-            one.communicate(timeout=60)
+            one.communicate(timeout=900)
         assert [path.name for path in place.saved()] == ["x.rank0.sqlite", "x.rank1.sqlite"]
 
     @pytest.mark.parametrize("force", [(), ("-f",)])
@@ -396,7 +398,7 @@ class TestFile:
             for who in (("a", "b"), ("b", "a"))
         ]
         for one in runs:
-            _, said = one.communicate(timeout=60)
+            _, said = one.communicate(timeout=900)
             assert one.returncode == 0, said
         files = place.saved()
         assert len(files) == 2
@@ -624,7 +626,7 @@ class TestUnderNsys:
         assert "Model Summary" in done.stderr
 
     def test_told_to_end(self, nsys, place):
-        place.write("train.py", dedent(MARKED) + "open('ready', 'w').close()\ntime.sleep(60)\n")
+        place.write("train.py", dedent(MARKED) + "open('ready', 'w').close()\ntime.sleep(900)\n")
         process = place.start(
             *NVTRACE, "--nsys", "--no-summary", "-o", "x.sqlite", "train.py", NVTRACE_NSYS=str(nsys)
         )
@@ -633,6 +635,6 @@ class TestUnderNsys:
             time.sleep(0.05)
         (place.folder / "ready").unlink()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=900)
         assert process.returncode == 143
         assert names(nvtrace.load(place.folder / "x.sqlite"))[:6] == ["step", "forward"] * 3

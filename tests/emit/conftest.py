@@ -51,7 +51,7 @@ def events(injection: Path, tmp_path: Path) -> Callable[..., list[Event]]:
             env={**clean, **tool, **environment},
             cwd=tmp_path,
             check=True,
-            timeout=60,
+            timeout=900,
         )
         if not log.exists():
             return []

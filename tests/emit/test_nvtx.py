@@ -169,7 +169,7 @@ with range("before"):
     held.wait()
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(900)
         with range("child", domain="new"):
             pass
         os._exit(0)
@@ -268,7 +268,7 @@ def test_nsight_systems_records_and_captures_by_range(nsys: Path, tmp_path: Path
     command += ["--capture-range=nvtx", "--nvtx-capture=step@nvtrace"]
     command += ["--capture-range-end=stop", "--export=sqlite"]
     command += ["--output", tmp_path / "report", sys.executable, script]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=900)
     query = """SELECT eventType, value, int64Value FROM NVTX_EVENTS JOIN StringIds ON id = textId
         WHERE eventType IN (34, 59) ORDER BY start"""
     with contextlib.closing(sqlite3.connect(tmp_path / "report.sqlite")) as database:

@@ -288,9 +288,7 @@ def traces(draw) -> TraceData:
 
 
 class TestAnyTrace:
-    @settings(
-        max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-    )
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
     @given(trace=traces())
     def test_comes_back(self, trace, tmp_path_factory):
         assert_same(saved(trace, tmp_path_factory.getbasetemp() / "any.sqlite"), trace)
@@ -470,7 +468,7 @@ REPORTS = {
 def nsys_figures(nsys: Path, path: Path, report: str) -> dict[str, tuple[float, ...]]:
     """(count, total, min, max) by name as nsys prints them."""
     command = [nsys, "stats", "--report", report, "--format", "csv", "--output", "-", path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines(keepends=True)
     header = next((place for place, line in enumerate(lines) if ",Total" in f",{line}"), None)

@@ -45,7 +45,7 @@ def recorded(nsys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "program.py").write_text(PROGRAM)
     options = ["-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "run"]
     command = [nsys, "profile", *options, sys.executable, "program.py"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=900)
     return folder / "run.nsys-rep"
 
 
@@ -304,11 +304,9 @@ def test_success_without_a_whole_file_is_a_failure(report: Path, fake: MakeNsys)
 
 
 def test_timeout(report: Path, fake: MakeNsys) -> None:
-    fake("exec sleep 60")
-    started = time.monotonic()
+    fake("exec sleep 900")
     with pytest.raises(SourceError) as error:
         nsys_cli.export(report, timeout_s=0.3)
-    assert time.monotonic() - started < 20
     check_line(error, "did not finish the export within 0.3 s")
     assert files(report.parent) == ["run.nsys-rep"]
 
@@ -316,7 +314,7 @@ def test_timeout(report: Path, fake: MakeNsys) -> None:
 def test_interrupt_stops_nsys_and_leaves_nothing(
     report: Path, fake: MakeNsys, tmp_path: Path
 ) -> None:
-    fake(f"echo $$ > {tmp_path}/pid; echo '[==40% ]'; exec sleep 60")
+    fake(f"echo $$ > {tmp_path}/pid; echo '[==40% ]'; exec sleep 900")
 
     def interrupt(line: str) -> None:
         raise KeyboardInterrupt
@@ -328,13 +326,21 @@ def test_interrupt_stops_nsys_and_leaves_nothing(
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_progress_lines(report: Path, fake: MakeNsys) -> None:
+def test_progress_lines(report: Path, fake: MakeNsys, tmp_path: Path) -> None:
+    """Each is passed on as it comes: the rest waits for somebody to see it."""
     fake(
-        "printf '\\rAt: [0%%  ]\\rAt: [==40%%  ]' >&2; sleep 0.3\n"
+        "printf '\\rAt: [0%%  ]\\rAt: [==40%%  ]' >&2\n"
+        f"while [ ! -e {tmp_path}/seen ]; do sleep 0.01; done\n"
         'printf \'\\rAt: [=====100%%]\' >&2; cp "$WHOLE" "$5"'
     )
     said: list[str] = []
-    nsys_cli.export(report, progress=said.append)
+
+    def progress(line: str) -> None:
+        said.append(line)
+        if line.endswith(" 40 %"):
+            (tmp_path / "seen").touch()
+
+    nsys_cli.export(report, progress=progress, timeout_s=600)
     assert said[-1] == "nsys export run.nsys-rep: 100 %"
     assert "nsys export run.nsys-rep: 40 %" in said
 

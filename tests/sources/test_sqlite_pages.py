@@ -56,7 +56,8 @@ def read(path: Path, wanted: Sequence[int], how: str) -> dict[int, list[Any]]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, TEXTS, NUMBERS), max_size=150))
 def test_integers_are_those_of_sqlite(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
@@ -74,7 +75,8 @@ def test_integers_are_those_of_sqlite(tmp_path: Path, rows: list[tuple[Any, ...]
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.tuples(NUMBERS, TEXTS), max_size=100))
 def test_texts_are_those_of_sqlite(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:

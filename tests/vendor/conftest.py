@@ -144,7 +144,7 @@ def nsys_stats(request, tmp_path_factory) -> Callable[[Path], Printed]:
         shutil.copyfile(path, copy)
         command = [request.getfixturevalue("nsys"), "stats", "--report", ",".join(REPORTS)]
         command += ["--format", "csv:mem=B", "--output", folder / "out", copy]
-        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        subprocess.run(command, check=True, capture_output=True, timeout=900)
         return lambda name: _read((folder / f"out_{name}.csv").read_text(encoding="utf-8"))
 
     return run

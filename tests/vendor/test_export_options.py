@@ -28,7 +28,7 @@ OPTIONS = {
 def exports(nsys, tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     record = [nsys, "profile", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", folder / "run"]
-    quiet = {"check": True, "capture_output": True, "timeout": 120}
+    quiet = {"check": True, "capture_output": True, "timeout": 900}
     subprocess.run([*record, sys.executable, "-c", PROGRAM], **quiet)
     for name, options in OPTIONS.items():
         export = [nsys, "export", "--type", "sqlite", *options, "-o", folder / f"{name}.sqlite"]

@@ -24,7 +24,7 @@ def run(command: list[Any], folder: Path, **environment: str) -> str:
         env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout + done.stderr

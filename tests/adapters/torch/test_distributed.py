@@ -43,7 +43,7 @@ def two_ranks(*arguments: str, before: tuple[str, ...] = ()) -> Iterator[None]:
         running.append(subprocess.Popen(command, env=environment, text=True, **pipes))
     try:
         for process in running:
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=900)
             assert process.returncode == 0, output
         yield
     finally:

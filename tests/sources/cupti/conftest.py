@@ -122,7 +122,7 @@ def run_script(script: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**clean, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
 
 

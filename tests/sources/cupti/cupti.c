@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,27 +197,30 @@ void double_work(int threads, long launches) {
     for (int i = 0; i < threads; i++) pthread_join(started[i], NULL);
 }
 
+static sem_t held;
+
 static void *ask(void *unused) {
     uint8_t *memory;
     size_t size, limit;
     pthread_mutex_lock(&lock);
-    usleep(200000);
+    sem_post(&held);
     request(&memory, &size, &limit);
     pthread_mutex_unlock(&lock);
     return unused;
 }
 
 /* A thread asks for memory with the lock held while the caller waits for the lock: 1 when it does
- * not get it within two seconds. Called with the interpreter's lock held, it tells whether asking
+ * not get it within so many seconds. Called with the interpreter's lock held, it tells whether asking
  * for memory needs that one. */
-int double_meet(void) {
+int double_meet(int seconds) {
     pthread_t asking;
     struct timespec until;
+    sem_init(&held, 0, 0);
     pthread_create(&asking, NULL, ask, NULL);
     pthread_detach(asking);
-    usleep(50000);
+    sem_wait(&held);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 2;
+    until.tv_sec += seconds;
     if (pthread_mutex_timedlock(&lock, &until)) return 1;
     pthread_mutex_unlock(&lock);
     return 0;

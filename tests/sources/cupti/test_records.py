@@ -102,7 +102,7 @@ def outside(cupti: Path, script: str, *arguments: str, path: str = "") -> Any:
     """What a script prints, in a process of its own with the driver library at hand."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(cupti / "driver"), "PYTHONPATH": path}
     command = [sys.executable, "-c", script, *arguments]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
