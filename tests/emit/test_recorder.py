@@ -182,38 +182,41 @@ def test_what_is_taken_while_threads_record_is_whole() -> None:
     """Each thread numbers its ranges: a window holds an unbroken run of numbers, each once."""
     over = threading.Event()
 
-    def work() -> None:
+    reached = [0, 0, 0]
+
+    def work(place: int) -> None:
         number = 0
         while not over.is_set():
             number += 1
             with nvtrace.range("work", payload=number % 500):
                 pass
+            reached[place] = number
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(3)]
     windows = []
     try:
         for thread in threads:
             thread.start()
         for _ in range(20):
             with recording_to(Recorder(None)) as made:
-                over.wait(0.02)
+                begun = list(reached)
+                while any(now < then + 5 for now, then in zip(reached, begun, strict=True)):
+                    over.wait(0.005)
             windows.append(made.take())
     finally:
         over.set()
         sys.setswitchinterval(before)
         for thread in threads:
             thread.join()
-    seen = 0
     for taken in windows:
         rows = sorted(ranges(taken), key=lambda row: row["start"])
         for thread in threads:
             numbers = [row["payload"] for row in rows if row["thread"] == thread.native_id]
-            seen += len(numbers)
+            assert len(numbers) >= 4
             steps = {(b - a) % 500 for a, b in itertools.pairwise(numbers)}
             assert steps <= {1}
-    assert seen > 100
 
 
 def test_after_taking_nothing_is_recorded_or_kept() -> None:

@@ -1,7 +1,9 @@
 """One rank of a training by DDP or FSDP2 over gloo; writes what was counted, or marks for nsys.
 
-python distributed.py ddp|fsdp OUT             records in the process; OUT.RANK.json
-python distributed.py ddp|fsdp OUT instrument  marks for a tool
+python distributed.py ddp|fsdp MEETING OUT             records in the process; OUT.RANK.json
+python distributed.py ddp|fsdp MEETING OUT instrument  marks for a tool
+
+MEETING is a file, not there yet, by which the ranks find one another.
 """
 
 from __future__ import annotations
@@ -62,8 +64,9 @@ def record(kind: str, out: str) -> None:
 
 
 def main() -> None:
-    kind, out, *how = sys.argv[1:]
-    distributed.init_process_group("gloo")
+    kind, meeting, out, *how = sys.argv[1:]
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    distributed.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=size)
     if how:
         with nvtrace.instrument("torch", modules=True):
             train(kind)

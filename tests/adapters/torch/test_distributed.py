@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,23 +21,21 @@ COUNTS = dict.fromkeys(("ProfileStep", "Dataloader", "Forward", "Backward", "Opt
 
 
 @contextmanager
-def two_ranks(*arguments: str, before: tuple[str, ...] = ()) -> Iterator[None]:
+def two_ranks(
+    kind: str, folder: Path, *arguments: str, before: tuple[str, ...] = ()
+) -> Iterator[None]:
     """Run the script as ranks 0 and 1; ``{rank}`` in what comes before it is filled in."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     running = []
     for rank in range(2):
         environment = {
             **os.environ,
             "RANK": str(rank),
             "WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
+            "GLOO_SOCKET_IFNAME": "lo",
             "OMP_NUM_THREADS": "1",
         }
         command = [word.format(rank=rank) for word in before]
-        command += [sys.executable, str(SCRIPT), *arguments]
+        command += [sys.executable, str(SCRIPT), kind, str(folder / "meeting"), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         running.append(subprocess.Popen(command, env=environment, text=True, **pipes))
     try:
@@ -53,7 +50,7 @@ def two_ranks(*arguments: str, before: tuple[str, ...] = ()) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_recorded_in_the_process(kind: str, tmp_path: Path) -> None:
-    with two_ranks(kind, str(tmp_path / "out")):
+    with two_ranks(kind, tmp_path, str(tmp_path / "out")):
         found: list[dict[str, Any]] = [
             json.loads((tmp_path / f"out.{rank}.json").read_text()) for rank in range(2)
         ]
@@ -73,7 +70,7 @@ def test_recorded_by_nsys(nsys: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("NVTRACE_NSYS", str(nsys))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = ("-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", f"{tmp_path}/rank{{rank}}")
-    with two_ranks("ddp", "-", "instrument", before=(str(nsys), "profile", *options)):
+    with two_ranks("ddp", tmp_path, "-", "instrument", before=(str(nsys), "profile", *options)):
         pass
     files = [tmp_path / f"rank{rank}.nsys-rep" for rank in range(2)]
     for file in files:
