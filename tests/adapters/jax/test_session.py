@@ -116,9 +116,9 @@ def test_a_callback_that_sleeps_is_found_where_and_when_it_did() -> None:
     assert len(calls) == len(slept) == 3
     for row, (start, end) in zip(calls, slept, strict=True):
         begun = row["start_ns"] + trace.origin_unix_ns
-        # told by two clocks, brought together by the anchors
-        assert begun - 20_000 < start
-        assert end < begun + row["duration_ns"] + 20_000
+        # told by two clocks, brought together by anchors: on an idle machine within microseconds
+        assert begun - 10_000_000 < start
+        assert end < begun + row["duration_ns"] + 10_000_000
     hlo = trace.summary("hlo")["hlo"].rows()[0]
     assert hlo["opcode"] == "custom-call"
     assert hlo["total_ns"] >= 3 * SLEEP * 1e9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any, ClassVar
 
@@ -35,45 +34,58 @@ def work_on_the_host() -> None:
 @pytest.mark.parametrize("blocked", [True, False])
 @pytest.mark.parametrize("steps", [3, 8, 20])
 def test_batch_cost_is_that_of_an_independent_clock(steps: int, blocked: bool) -> None:
+    """Clocks read around its edges enclose what is measured, and the device keeps pace."""
     step = early_jit(device)
-    x, _ = jax.block_until_ready(step(jnp.ones((400, 400))))
-    with profiler(adapters=["jax"], timer_only=True) as profile:
-        start = time.perf_counter()
-        for number in range(steps):
-            work_on_the_host()
-            x, loss = step(x)
-            if blocked:
-                loss.block_until_ready()
-            profile.step()
-            if number == WARMUP - 1 and steps > WARMUP:
-                jax.block_until_ready(x)
-                start = time.perf_counter()
-        jax.block_until_ready(x)
-        end = time.perf_counter()
+    x, before = jax.block_until_ready(step(jnp.ones((400, 400))))
+    profile = profiler(adapters=["jax"], timer_only=True)
+    first = time.perf_counter()
+    profile.start()
+    begun = time.perf_counter()
+    for number in range(steps):
+        work_on_the_host()
+        x, loss = step(x)
+        if blocked:
+            loss.block_until_ready()
+        edge = time.perf_counter()
+        profile.step()
+        assert before.is_ready()
+        if number == WARMUP - 1 and steps > WARMUP:
+            assert loss.is_ready()
+            first, begun = edge, time.perf_counter()
+        before = loss
+    ready = loss.is_ready()
+    profile.stop()
+    assert loss.is_ready()
+    end = time.perf_counter()
     measured = steps - WARMUP if steps > WARMUP else steps
     assert profile.benchmark.steps == measured
-    assert profile.benchmark.batch_cost.average == pytest.approx((end - start) / measured, rel=0.05)
+    taken = profile.benchmark.batch_cost.average * measured
+    assert taken >= edge - begun - 1e-9
+    if ready:  # else some of the wait in stop() counts, from a moment of its own
+        assert taken <= end - first + 1e-9
     assert profile.benchmark.rule == LAGGED
 
 
-def test_the_end_of_the_run_is_waited_for() -> None:
+def test_the_end_of_the_run_is_waited_for(monkeypatch: Any) -> None:
     step = early_jit(device)
     x, _ = jax.block_until_ready(step(jnp.ones((900, 900))))
     profile = profiler(adapters=["jax"], timer_only=True)
     profile.start()
     start = time.perf_counter()
-    for _ in range(9):  # long beside how late the other thread may look at its clock
-        x, _ = step(x)
-        profile.step()
-    ready = []
-    watching = threading.Thread(
-        target=lambda: (x.block_until_ready(), ready.append(time.perf_counter()))
-    )
-    watching.start()
-    profile.stop()  # its own work, the table and all, comes on top
-    watching.join()
-    taken = ready[0] - start
-    assert profile.benchmark.batch_cost.average == pytest.approx(taken / 9, rel=0.05)
+    x, _ = step(x)
+    profile.step()
+    waits: list[float] = []
+    wait = Results._wait
+
+    def watched(results: Results, leaf: Any) -> None:
+        waits.append(time.perf_counter() - start)
+        wait(results, leaf)
+
+    monkeypatch.setattr(Results, "_wait", watched)
+    profile.stop()
+    assert x.is_ready()
+    if waits:  # unless the device was quicker than this test
+        assert profile.benchmark.batch_cost.average >= waits[0]
 
 
 class Leaf:
@@ -171,6 +183,4 @@ def test_steps_that_compile_are_left_out_and_named() -> None:
     assert found.steps == 4
     compiled = {row["step"] for row in listed(profile.trace) if row["kind"] == "compile"}
     assert compiled == {0, 3}
-    wall = [row["duration_ns"] for row in listed(profile.trace) if row["kind"] == "step"]
-    assert found.batch_cost.maximum < min(wall[0], wall[3]) / 1e9
     assert "Left out: 0 (compiled <lambda>), 3 (compiled <lambda>)" in str(found)
