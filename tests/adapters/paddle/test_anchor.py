@@ -55,11 +55,17 @@ def example(repository: Path) -> ModuleType:
 
 
 class Anchor:
-    """paddle.profiler's own statistics of the very events that nvtrace got."""
+    """paddle.profiler's own statistics of the very events that nvtrace got.
 
-    between_ns = 0
+    Attributes:
+        outside: when the program made the call that a phase is made of, Unix ns, by phase.
+        steps_ns: from before the call that begins the first step to after the one that ends the
+            last.
+    """
 
     def __init__(self, statistics: Any) -> None:
+        self.outside: dict[str, list[tuple[int, int]]] = {}
+        self.steps_ns = 0
         self.phases = _outermost_phases(statistics.node_trees)
         self.model = {
             name: (item.call, item.cpu_time)
@@ -106,21 +112,34 @@ def both(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> tuple[nvtrace.
         scheduler=(1, 1 + STEPS), adapters="paddle", targets=[nvtrace.ProfilerTarget.CPU]
     )
     monkeypatch.setattr(utils, "_is_profiler_used", True)
-    batches, ended, between = iter(loader), 0, []
+    batches = iter(loader)
+    outside: dict[str, list[tuple[int, int]]] = {}
+    ends: list[tuple[int, int]] = []
+
+    def timed(name: str, call: Any, *args: Any) -> Any:
+        start = time.time_ns()
+        result = call(*args)
+        outside.setdefault(name, []).append((start, time.time_ns()))
+        return result
+
+    def optimize() -> None:
+        with event("Optimization Step", kinds.Optimization):  # as their wrapper does
+            opt.step()
+
     with profiler:
         for number in range(2 + STEPS):
-            # as paddle.profiler.Profiler.step and its wrapper of optimizers do
-            between.append(time.perf_counter_ns() - ended)
             with event(f"ProfileStep#{number}", kinds.ProfileStep):
-                x, y = next(batches)
-                F.cross_entropy(model(x), y).backward()
-                with event("Optimization Step", kinds.Optimization):
-                    opt.step()
+                x, y = timed("Dataloader", next, batches)
+                loss = F.cross_entropy(timed("Forward", model, x), y)
+                timed("Backward", loss.backward)
+                timed("Optimization", optimize)
                 opt.clear_grad()
-            ended = time.perf_counter_ns()
+            start = time.time_ns()
             profiler.step()
+            ends.append((start, time.time_ns()))
     assert profiler.trace is not None
-    found[0].between_ns = sum(between[1 : 1 + STEPS])
+    found[0].outside = {name: calls[1 : 1 + STEPS] for name, calls in outside.items()}
+    found[0].steps_ns = ends[STEPS][1] - ends[0][0]
     return profiler.trace, found[0]
 
 
@@ -130,20 +149,21 @@ def test_model_table_agrees(both: tuple[nvtrace.Trace, Anchor]) -> None:
     instances = trace.ranges_report()["ranges"].rows()
     for name in ("Dataloader", "Forward", "Backward", "Optimization"):
         assert rows[name]["calls"] == anchor.model[name][0] == STEPS
-        ours = [
+        ours = sorted(
             (row["start_ns"] + trace.origin_unix_ns, row["end_ns"] + trace.origin_unix_ns)
             for row in instances
             if row["kind"] == name.lower()
-        ]
-        apart = []
-        for (start, end), (from_, until) in zip(sorted(ours), anchor.phases[name], strict=True):
+        )
+        for (start, end), (from_, until), (called, returned) in zip(
+            ours, anchor.phases[name], anchor.outside[name], strict=True
+        ):
             assert (start - from_) * (end - until) <= 0, "one lies in the other"
-            apart.append(abs(start - from_) + abs(end - until))
-        assert min(apart) < 100_000, "on a busy machine any one of them may have been interrupted"
+            assert called <= start <= end <= returned
+        assert rows[name]["cpu_total_ns"] == sum(end - start for start, end in ours)
     calls, total = anchor.model["ProfileStep"]
     assert rows["ProfileStep"]["calls"] == calls == STEPS
     # theirs end before step() does its work, and begin after it
-    assert total <= rows["ProfileStep"]["cpu_total_ns"] <= total + anchor.between_ns + 10_000
+    assert total <= rows["ProfileStep"]["cpu_total_ns"] <= anchor.steps_ns
 
 
 def test_operator_table_agrees_to_the_nanosecond(both: tuple[nvtrace.Trace, Anchor]) -> None:
@@ -172,6 +192,9 @@ def test_the_example_goes_through_its_four_steps(
     said = re.fullmatch(line, printed.splitlines()[-1])
     assert said is not None
     before, after, ratio, percent = map(float, said.groups())
-    assert ratio == pytest.approx(after / before, abs=0.01)
-    assert percent == pytest.approx(100 * (ratio - 1), abs=1.5)
+    half = 0.005  # what rounding to two decimals takes or adds
+    assert (
+        (after - half) / (before + half) - half <= ratio <= (after + half) / (before - half) + half
+    )
+    assert abs(percent - 100 * (ratio - 1)) <= 100 * half + 0.5 + 1e-6
     assert len(list((tmp_path / "profiler_demo").iterdir())) == 1

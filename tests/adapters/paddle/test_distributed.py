@@ -79,7 +79,7 @@ def ports(count: int) -> list[int]:
 def output(process: subprocess.Popen[str]) -> str:
     """What a process printed; one that waits for a partner that failed is killed."""
     try:
-        return process.communicate(timeout=100)[0]
+        return process.communicate(timeout=300)[0]
     except subprocess.TimeoutExpired:
         process.kill()
         return process.communicate()[0]
