@@ -106,7 +106,7 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     self_time = ranges["end"] - ranges["start"]
     crossing = nest.crossing()
     parent[nest.rows] = np.where(nest.parent >= 0, nest.rows[nest.parent], -1)
-    depth[nest.rows] = nest.depth()
+    depth[nest.rows] = nest.depth
     flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
     self_time[nest.rows] = nest.self_time(crossing)
     return {

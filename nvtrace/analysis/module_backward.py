@@ -130,7 +130,7 @@ def _runs(trace: TraceData, nest: Nest, modules: Nest, module: I64) -> Table:
     order = stable_order(nest.thread, nest.parent, nest.start)
     module, thread, parent = module[order], nest.thread[order], nest.parent[order]
     start, end = nest.start[order], nest.end[order]
-    depth = modules.depth()
+    depth = modules.depth
     own_depth = np.where(module >= 0, depth[np.maximum(module, 0)], -1)
     levels, above = [], np.full(len(module), -1, np.int64)
     for level in range(int(own_depth.max(initial=-1)), -1, -1):

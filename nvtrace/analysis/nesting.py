@@ -8,16 +8,19 @@ siblings.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import grouped_keys, grouped_keys_of, sum_by, union_by
-from nvtrace.model.arrays import stable_order
+from nvtrace.analysis.intervals import sum_by, union_by
+from nvtrace.model.arrays import code_order, stable_order
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -28,26 +31,50 @@ class Nest:
 
     Attributes:
         rows: row of the table at each position.
-        thread: thread at each position.
         start: ns.
         end: ns.
         parent: position of the parent, -1 none.
+        depth: number of ancestors.
+        bounds: first position of each thread, and the end of the last.
+        tangled: threads whose ranges may cross.
     """
 
-    rows: I64
-    thread: I32
+    rows: I32
     start: I64
     end: I64
-    parent: I64
+    parent: I32
+    depth: I32
+    bounds: I64
+    tangled: tuple[int, ...]
 
     @classmethod
-    def build(cls, rows: I64, thread: I32, start: I64, end: I64) -> Nest:
+    def build(cls, rows: npt.NDArray[np.integer], thread: I32, start: I64, end: I64) -> Nest:
         """Return the forest of ``rows``; the arrays are aligned with them."""
-        order = stable_order(thread, start, -end)
-        thread, start, end = thread[order], start[order], end[order]
-        return cls(rows[order], thread, start, end, _parents(thread, end))
+        if not _in_order(start, end):
+            order = stable_order(start, -end)
+            rows, thread, start, end = rows[order], thread[order], start[order], end[order]
+        order, bounds = by_thread(thread)
+        start, end = start[order], end[order]
+        parent, depth = np.empty(len(order), np.int32), np.empty(len(order), np.int32)
+        tangled = []
+        for one, (first, last) in enumerate(pairwise(bounds.tolist())):
+            part = slice(first, last)
+            found = _by_depth(start[part], end[part])
+            if found is None:
+                tangled.append(one)
+                found = _by_chain(end[part])
+            parent[part] = np.where(found[0] >= 0, found[0] + np.int32(first), np.int32(-1))
+            depth[part] = found[1]
+        rows = rows[order].astype(np.int32)
+        return cls(rows, start, end, parent, depth, bounds, tuple(tangled))
 
-    def innermost(self, thread: I32, start: I64, end: I64) -> I64:
+    @property
+    def thread(self) -> I32:
+        """The thread at each position."""
+        threads = np.arange(len(self.bounds) - 1, dtype=np.int32)
+        return np.repeat(threads, np.diff(self.bounds))
+
+    def innermost(self, thread: I32, start: I64, end: I64) -> I32:
         """Return the row of the innermost range that contains each interval, -1 none.
 
         A range contains an interval of its thread when neither bound lies outside; of several, the
@@ -58,35 +85,32 @@ class Nest:
             start: shape (m,), ns.
             end: shape (m,), ns.
         """
-        if not len(self.rows):
-            return np.full(len(start), -1, np.int64)
-        keys, wanted = grouped_keys_of((self.thread, self.start), (thread, start))
-        position = np.searchsorted(keys, wanted, side="right") - 1
-        position[(position >= 0) & (self.thread[position] != thread)] = -1
-        # whatever starts before and does not contain the interval lies on the chain of parents
-        climbing = np.flatnonzero((position >= 0) & (self.end[position] < end))
-        while len(climbing):
-            position[climbing] = self.parent[position[climbing]]
-            here = position[climbing]
-            climbing = climbing[(here >= 0) & (self.end[here] < end[climbing])]
-        return np.where(position >= 0, self.rows[position], -1)
-
-    def depth(self) -> I32:
-        """Return the number of ancestors at each position."""
-        depth = (self.parent >= 0).astype(np.int32)
-        ancestor = self.parent.copy()
-        rising = np.flatnonzero(ancestor >= 0)
-        while len(rising):
-            depth[rising] += depth[ancestor[rising]]
-            ancestor[rising] = ancestor[ancestor[rising]]
-            rising = rising[ancestor[rising] >= 0]
-        return depth
+        found = np.full(len(start), -1, np.int32)
+        asked, wanted = by_thread(thread)
+        rows, ends = np.append(self.rows, np.int32(-1)), np.append(self.end, _FOREVER)
+        for mine, (first, last) in zip(
+            pairwise(wanted.tolist()), pairwise(self.bounds.tolist()), strict=False
+        ):
+            here = asked[slice(*mine)]
+            if first == last or not len(here):
+                continue
+            finish = end[here]
+            place = np.searchsorted(self.start[first:last], start[here], side="right") - 1
+            position = np.where(place >= 0, place + first, -1)
+            # whatever starts before and does not contain the interval lies on the chain of parents
+            climbing = np.flatnonzero(ends[position] < finish)
+            while len(climbing):
+                above = self.parent[position[climbing]]
+                position[climbing] = above
+                climbing = climbing[ends[above] < finish[climbing]]
+            found[here] = rows[position]
+        return found
 
     def crossing(self) -> Mask:
         """Return which positions cross another: one starts inside the other and ends after it."""
         crossing = np.zeros(len(self.rows), np.bool_)
-        for thread in np.unique(self.thread[self._suspects()]).tolist():
-            first, last = np.searchsorted(self.thread, [thread, thread + 1])
+        for thread in self.tangled:
+            first, last = self.bounds[thread : thread + 2].tolist()
             start, end = self.start[first:last], self.end[first:last]
             crossing[first:last] = _cross_an_earlier(start, end)
             mirrored = stable_order(-end, start)
@@ -94,52 +118,75 @@ class Nest:
             crossing[first + mirrored[late]] = True
         return crossing
 
-    def _suspects(self) -> Mask:
-        """Return which positions have more ranges open around their start than ancestors.
-
-        Where nothing crosses there are none; where something does, it or what it contains is here.
-        """
-        if not len(self.rows):
-            return np.zeros(0, np.bool_)
-        starts, ends = grouped_keys(self.thread, self.start, self.end)
-        closed = np.searchsorted(np.sort(ends), starts, side="right")
-        # empty ranges at the same instant are closed, and sorted after the one that starts there
-        empty = np.sort(starts[starts == ends])
-        closed -= np.searchsorted(empty, starts, side="right")
-        closed += np.searchsorted(empty, starts, side="left")
-        longer: Mask = self.end > self.start
-        return longer & (np.arange(len(starts)) - closed > self.depth())
-
     def self_time(self, crossing: Mask) -> I64:
         """Return duration minus the union of the children at each position, ns."""
-        children = np.flatnonzero(self.parent >= 0)
-        parents = self.parent[children]
-        start, end = self.start[children], self.end[children]
+        duration = self.end - self.start
         if crossing.any():
-            covered = union_by(parents, start, end, len(self.rows))
-        else:
-            covered = sum_by(parents, end - start, len(self.rows))
-        return self.end - self.start - covered
+            children = np.flatnonzero(self.parent >= 0)
+            start, end = self.start[children], self.end[children]
+            return duration - union_by(self.parent[children], start, end, len(self.rows))
+        return duration - sum_by(self.parent + 1, duration, len(self.rows) + 1)[1:]
 
 
-def _parents(thread: I32, end: I64) -> I64:
-    """Return for each position the nearest one to the left with an end not before its own.
+def by_thread(thread: I32) -> tuple[I64, I64]:
+    """Return rows ordered by thread, and where in them each thread begins, and the last ends."""
+    counts = np.bincount(thread)
+    return code_order(thread), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _in_order(start: I64, end: I64) -> bool:
+    """Return whether ranges are sorted by start, longer first at equal starts."""
+    earlier, equal = start[1:] < start[:-1], start[1:] == start[:-1]
+    return not (earlier | (equal & (end[1:] > end[:-1]))).any()
+
+
+def _by_depth(start: I64, end: I64) -> tuple[I32, I32] | None:
+    """Return parents and depths of one thread's ranges; None where they do not plainly nest.
+
+    Where nothing crosses, the ranges open at a start are the ancestors. A first child follows its
+    parent, any other shares the parent of the last range as deep. The outcome is proven: nobody
+    outlasts the parent, and everybody the sibling before, so all that lies between ends too early.
+    """
+    count = len(start)
+    place = np.arange(count, dtype=np.int32)
+    beyond = np.maximum(np.searchsorted(start, end, side="left"), place + 1)
+    closed = np.cumsum(np.bincount(beyond, minlength=count + 1)[:count])
+    depth = (place - closed).astype(np.int32)
+    order = code_order(depth)
+    first = np.ones(count, np.bool_)
+    first[1:] = depth[1:] > depth[:-1]
+    first = first[order]
+    eldest = np.maximum.accumulate(np.where(first, place, np.int32(0)))
+    above, ends = order[eldest] - 1, end[order]
+    roots = np.count_nonzero(above < 0)
+    within = end[above[roots:]] >= ends[roots:]
+    if not within.all() or not (first[1:] | (ends[1:] > ends[:-1])).all():
+        return None
+    parent = np.empty(count, np.int32)
+    parent[order] = above
+    return parent, depth
+
+
+def _by_chain(end: I64) -> tuple[I32, I32]:
+    """Return parents and depths of one thread's ranges, whichever way they overlap.
 
     Everyone first points left, then jumps through those that are too short; what a row jumps over
     has always been found too short for it, so the jumps double in length and stay exact.
     """
-    count = len(end)
-    parent = np.arange(-1, count - 1)
-    first = np.ones(count, np.bool_)
-    first[1:] = thread[1:] != thread[:-1]
-    parent[first] = -1
-    searching = np.flatnonzero(~first)
-    searching = searching[end[parent[searching]] < end[searching]]
+    parent = np.arange(-1, len(end) - 1, dtype=np.int32)
+    searching = np.flatnonzero(end[:-1] < end[1:]) + 1
     while len(searching):
         parent[searching] = parent[parent[searching]]
         here = parent[searching]
         searching = searching[(here >= 0) & (end[here] < end[searching])]
-    return parent
+    depth = (parent >= 0).astype(np.int32)
+    ancestor = parent.copy()
+    rising = np.flatnonzero(ancestor >= 0)
+    while len(rising):
+        depth[rising] += depth[ancestor[rising]]
+        ancestor[rising] = ancestor[ancestor[rising]]
+        rising = rising[ancestor[rising] >= 0]
+    return parent, depth
 
 
 def _cross_an_earlier(start: I64, end: I64) -> Mask:

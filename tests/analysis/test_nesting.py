@@ -79,7 +79,7 @@ def test_the_nest_by_its_definitions(rows, wanted):
     crossing = nest.crossing()
     assert nest.rows.tolist() == plain.order
     assert nest.parent.tolist() == plain.parent
-    assert nest.depth().tolist() == [plain.depth(place) for place in places]
+    assert nest.depth.tolist() == [plain.depth(place) for place in places]
     assert crossing.tolist() == [plain.crosses(place) for place in places]
     assert nest.self_time(crossing).tolist() == [plain.self_time(place) for place in places]
     thread, start, end = columns(wanted)
@@ -126,7 +126,7 @@ def test_an_instant_at_a_border():
 def test_a_tower_no_recursion_could_climb():
     height = 30_000
     nest = build([(0, level, 2 * (height - level)) for level in range(height)])
-    assert nest.depth().tolist() == list(range(height))
+    assert nest.depth.tolist() == list(range(height))
     assert nest.self_time(nest.crossing()).tolist() == [2] * height
     top = nest.innermost(np.array([0], np.int32), np.array([height]), np.array([height + 1]))
     assert top.tolist() == [height - 1]
