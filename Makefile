@@ -40,7 +40,7 @@ clean: ## remove what the other targets made
 	@rm -f nvtrace/native/*.so
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(VENV)/.core: pyproject.toml setup.py nvtrace/native/buffers.c
+$(VENV)/.core: pyproject.toml setup.py $(wildcard nvtrace/native/*.c)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -qq --editable .

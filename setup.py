@@ -1,39 +1,41 @@
-"""Builds the one native part where there is a C compiler; everything else is in pyproject.toml."""
+"""Builds the native parts where there is a C compiler; everything else is in pyproject.toml."""
 
 from __future__ import annotations
 
 import sys
+import sysconfig
 
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
+LIBRARY = "nvtrace.native.buffers"
 
-class BuildLibrary(build_ext):
-    """Builds a library for ctypes: no Python version in its name."""
+
+class BuildNative(build_ext):
+    """Builds a library for ctypes, without Python's version in its name, and an extension."""
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Return the library's path below the root of the packages."""
-        return fullname.replace(".", "/") + ".so"
+        """Return the file's path; the name comes with its packages or without."""
+        if LIBRARY.endswith(fullname):
+            return fullname.replace(".", "/") + ".so"
+        return str(super().get_ext_filename(fullname))
 
 
-class AnyPython(bdist_wheel):
-    """Tags the wheel for the platform only: the library calls no Python."""
+def native(name: str, *options: str) -> Extension:
+    """A part of C that nvtrace does without, more slowly or with less, where it is not built."""
+    source = f"{name.replace('.', '/')}.c"
+    compile_args = ["-std=gnu11", "-O2", *options]
+    return Extension(
+        name, [source], extra_compile_args=compile_args, extra_link_args=[*options], optional=True
+    )
 
-    def get_tag(self) -> tuple[str, str, str]:
-        """Return the tags of Python, ABI and platform."""
-        return "py3", "none", super().get_tag()[2]
 
-
-buffers = Extension(
-    "nvtrace.native.buffers",
-    ["nvtrace/native/buffers.c"],
-    extra_compile_args=["-std=gnu11", "-O2", "-pthread"],
-    extra_link_args=["-pthread"],
-    optional=True,  # without it nvtrace lacks the collector of GPU work, and says so
-)
+parts = [native(LIBRARY, "-pthread")]
+# relies on the interpreter's lock
+if sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    parts.append(native("nvtrace.native.recorder"))
 
 setup(
-    ext_modules=[buffers] if sys.platform == "linux" else [],
-    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": AnyPython},
+    ext_modules=parts if sys.platform == "linux" else [],
+    cmdclass={"build_ext": BuildNative},
 )

@@ -19,7 +19,7 @@ import nvtx
 
 import nvtrace
 from nvtrace import Profiler, ProfilerState, ProfilerTarget
-from nvtrace.emit.recorder import BYTES_PER_RANGE
+from nvtrace.emit.nest import BYTES_PER_RANGE
 
 ROUNDS, LOOPS = 7, 50_000
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 from nvtrace import _env
 from nvtrace.emit import Label, logger, switch
+from nvtrace.emit.native import Block
 from nvtrace.errors import UsageError
 from nvtrace.wrapping import decorate
 
@@ -25,11 +26,10 @@ _OpenBlocks = tuple["Range", Callable[[Any], object], Any, Any]
 _open_blocks: ContextVar[_OpenBlocks | None] = ContextVar("nvtrace_open_blocks", default=None)
 
 
-class Range:
+class Range(Block):
     """A labelled range: decorator and context manager, made by `nvtrace.range`."""
 
-    # _push and _pop are the label's calls, there from the first use until the emitter changes
-    __slots__ = ("__weakref__", "_label", "_options", "_pop", "_push")
+    __slots__ = ("__weakref__", "_label", "_options")
 
     def __init__(self, label: Label | None, options: dict[str, Any]) -> None:
         self._label = label
@@ -48,13 +48,6 @@ class Range:
         if label.emitter is not switch.emitter:
             label.bind(switch.emitter)
         return label
-
-    def __enter__(self) -> Range:
-        try:
-            self._push()
-        except AttributeError:  # none of an emitter's calls raises: this range is not bound
-            self._push_unbound()
-        return self
 
     def _push_unbound(self) -> None:
         """Push, and make it quick from the second use on: many a range is used once."""
@@ -79,10 +72,6 @@ class Range:
         """Forget the emitter's calls, but the one that closes what is open now."""
         with suppress(AttributeError):
             del self._push
-
-    # three arguments by name: packing them into a tuple would cost a tenth of the range
-    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
-        self._pop()
 
     async def __aenter__(self) -> Range:
         label = self.label
@@ -137,9 +126,18 @@ class _NoRange:
 # A with statement looks up both methods as it enters. So putting others in their place switches the
 # blocks entered from then on, and those open now still close what they opened: no flag to test, and
 # nothing to remember about a block.
-_METHODS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
-_WHEN_ON = {name: vars(Range)[name] for name in _METHODS}
-_WHEN_OFF = {name: vars(_NoRange)[name] for name in _METHODS}
+_WHEN_ON = {
+    "__enter__": Block.__enter__,
+    "__exit__": Block.__exit__,
+    "__aenter__": Range.__aenter__,
+    "__aexit__": Range.__aexit__,
+}
+_WHEN_OFF = {
+    "__enter__": Block._pass_in,
+    "__exit__": Block._pass_out,
+    "__aenter__": _NoRange.__aenter__,
+    "__aexit__": _NoRange.__aexit__,
+}
 
 
 def _turn(on: bool) -> None:

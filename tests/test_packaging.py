@@ -30,12 +30,14 @@ for name in sys.argv[1:]:
 def native():
     from nvtrace.sources.cupti.shim import LIBRARY, Shim
     return Shim().counts().buffers == 0 if LIBRARY.exists() else None
+from nvtrace.emit.native import Block, BestNest
 print(json.dumps({
     "file": nvtrace.__file__,
     "version": importlib.metadata.version("nvtrace"),
     "typed": importlib.resources.files("nvtrace").joinpath("py.typed").is_file(),
     "bare": importlib.util.find_spec("adapters") is not None,
-    "native": native(),
+    "buffers": native(),
+    "recorder": [Block.__module__, BestNest.__module__],
 }))
 """
 
@@ -59,7 +61,16 @@ def shipped() -> set[str]:
     return files | {"nvtrace/py.typed"}
 
 
-NATIVE = "nvtrace/native/buffers.so"
+BUFFERS = "nvtrace/native/buffers.so"
+RECORDER = f"nvtrace/native/recorder{sysconfig.get_config_var('EXT_SUFFIX')}"
+BUILT = {
+    "wheel": {BUFFERS, RECORDER},
+    "wheel_of_sdist": {BUFFERS, RECORDER},
+    "editable": {BUFFERS, RECORDER},
+    "wheel_without_header": {BUFFERS},
+    "wheel_without_compiler": set(),
+}
+"""The native parts that each way of installing has to bring."""
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -108,6 +119,13 @@ def wheel_without_compiler(source: Path, wheel: Path) -> Path:
     return moved(build(source, "--wheel", CC="/nowhere/cc"), source / "pure")
 
 
+@pytest.fixture(scope="module")
+def wheel_without_header(source: Path, wheel: Path) -> Path:
+    """Built where Python.h says nothing: what it says is already said, by its own guard."""
+    shutil.rmtree(source / "build")
+    return moved(build(source, "--wheel", CFLAGS="-DPy_PYTHON_H"), source / "headless")
+
+
 def moved(wheel: Path, folder: Path) -> Path:
     """The wheel in a folder of its own, so that the next one built is the only one."""
     folder.mkdir()
@@ -131,7 +149,7 @@ def environment(folder: Path) -> Path:
     return python
 
 
-@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "wheel_without_compiler", "editable"])
+@pytest.mark.parametrize("kind", BUILT)
 def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     python = environment(tmp_path / "env")
     source: Path = request.getfixturevalue("source")
@@ -150,7 +168,10 @@ def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: P
     assert found["version"] == version()
     assert found["typed"]
     assert not found["bare"], "a top-level package called adapters got installed"
-    assert found["native"] is (None if kind == "wheel_without_compiler" else True)
+    assert found["buffers"] is (True if BUFFERS in BUILT[kind] else None)
+    native = ["nvtrace.native.recorder"] * 2
+    plain = ["nvtrace.emit.blocks", "nvtrace.emit.nest"]
+    assert found["recorder"] == (native if RECORDER in BUILT[kind] else plain)
 
     script = tmp_path / "env" / "bin" / "nvtrace"
     assert run(script, "--version", cwd=tmp_path).strip() == f"nvtrace {version()}"
@@ -165,7 +186,7 @@ def test_package_list_is_that_of_the_folders() -> None:
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(folders())
 
 
-@pytest.mark.parametrize("kind", ["wheel", "wheel_of_sdist", "wheel_without_compiler"])
+@pytest.mark.parametrize("kind", [kind for kind in BUILT if kind != "editable"])
 def test_wheel_holds_every_module_and_the_licence(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -173,7 +194,8 @@ def test_wheel_holds_every_module_and_the_licence(
     with zipfile.ZipFile(path) as archive:
         files = set(archive.namelist())
     info = f"nvtrace-{version()}.dist-info/"
-    native = set() if kind == "wheel_without_compiler" else {NATIVE}
-    assert {name for name in files if not name.startswith(info)} == shipped() | native
-    assert path.name.startswith(f"nvtrace-{version()}-py3-none-linux_"), "any Python, one platform"
+    assert {name for name in files if not name.startswith(info)} == shipped() | BUILT[kind]
+    one = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    abi = one + sys.abiflags
+    assert path.name.startswith(f"nvtrace-{version()}-{one}-{abi}-linux_"), "for this Python"
     assert info + "licenses/LICENSE" in files

@@ -582,7 +582,9 @@ def test_disabled_costs_one_flag_test(tape: Tape) -> None:
     bare(1)
     sys.setprofile(None)
     calls = [name for event, name in seen if event in ("call", "c_call")]
-    assert calls == ["__enter__", "__exit__", "wrapper", "bare", "setprofile"]
+    made_by_with = {"_pass_in", "_pass_out"}  # by the native ones only the second is seen
+    others = [name for name in calls if name not in made_by_with]
+    assert others == ["wrapper", "bare", "setprofile"]
     assert tape.events == []
 
 

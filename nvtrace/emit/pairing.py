@@ -42,7 +42,7 @@ class Rows:
 
 def rows(recording: Recording) -> Rows:
     """Return everything that was recorded. What was open at the end ends there, flagged."""
-    parts = [part for thread in recording.threads for part in _of_thread(thread)]
+    parts = [part for thread in recording.threads if thread.events for part in _of_thread(thread)]
     parts += _beside(recording)
     every = np.concatenate([_seven(0, 0, 0, 0, 0, 0, 0)[:0], *parts])
     start, end = every[:, 1], every[:, 2]
@@ -126,7 +126,7 @@ def _pair_one_by_one(codes: I64) -> tuple[I64, I64, I64]:
 
 
 def _of_thread(thread: RecordedThread) -> list[I64]:
-    events = np.array(thread.events, np.int64).reshape(-1, 2)
+    events = np.frombuffer(thread.events, np.int64).reshape(-1, 2)
     codes, times = events[:, 0], events[:, 1]
     first, second, left = pair(codes)
     who = thread.tid, thread.tid, RangeStyle.PUSH_POP

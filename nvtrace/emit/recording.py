@@ -22,13 +22,13 @@ class RecordedThread(NamedTuple):
     Attributes:
         tid: native thread id.
         name: of the thread.
-        events: flat (label, time) of pushes and (~label, time) of pops, in order.
+        events: 64-bit integers, flat: (label, time) of pushes and (~label, time) of pops, in order.
         until_ns: Unix time up to which it was recorded.
     """
 
     tid: int
     name: str
-    events: array[int]
+    events: array[int] | bytes
     until_ns: int
 
 
