@@ -151,7 +151,7 @@ def _runs(trace: TraceData, nest: Nest, modules: Nest, module: I64) -> Table:
     return Table.concatenate(schema.RANGES, parts)
 
 
-def _ranges(trace: TraceData, modules: I64, thread: I32, start: I64, end: I64) -> Table:
+def _ranges(trace: TraceData, modules: I32, thread: I32, start: I64, end: I64) -> Table:
     ranges, strings = trace.ranges, trace.strings
     names = [f"{name} (backward)" for name in strings.take(ranges["name"][modules])]
     text = strings.intern(DERIVED)

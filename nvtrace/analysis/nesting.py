@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ class Nest:
     tangled: tuple[int, ...]
 
     @classmethod
-    def build(cls, rows: npt.NDArray[np.integer], thread: I32, start: I64, end: I64) -> Nest:
+    def build(cls, rows: npt.NDArray[np.integer[Any]], thread: I32, start: I64, end: I64) -> Nest:
         """Return the forest of ``rows``; the arrays are aligned with them."""
         if not _in_order(start, end):
             order = stable_order(start, -end)
@@ -65,8 +66,8 @@ class Nest:
                 found = _by_chain(end[part])
             parent[part] = np.where(found[0] >= 0, found[0] + np.int32(first), np.int32(-1))
             depth[part] = found[1]
-        rows = rows[order].astype(np.int32)
-        return cls(rows, start, end, parent, depth, bounds, tuple(tangled))
+        table_rows = rows[order].astype(np.int32)
+        return cls(table_rows, start, end, parent, depth, bounds, tuple(tangled))
 
     @property
     def thread(self) -> I32:
