@@ -32,8 +32,8 @@ docs: $(VENV)/.dev ## build the documentation into docs/_build
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
 	@echo docs/_build/index.html
 
-bench: $(VENV)/.dev ## time a report of a million kernels
-	@$(BIN)/python benchmarks/million.py
+bench: $(VENV)/.dev ## measure nvtrace beside its goals and its peers (15 minutes)
+	@$(BIN)/python benchmarks
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .tools build dist docs/_build demo-output ./*.egg-info

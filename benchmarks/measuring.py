@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+
+class Failed(Exception):
+    """A program did not come to a good end; the message says which, and what it printed last."""
 
 
 @dataclass(frozen=True)
@@ -26,31 +32,45 @@ class Cost:
     peak_mb: float
 
 
-def run(command: Sequence[str | Path], stdout: Path | None = None) -> Cost:
+def run(
+    command: Sequence[str | Path],
+    stdout: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Cost:
     """Run a program to its end.
 
     Args:
         command: program and arguments.
         stdout: file for its standard output, which is dropped otherwise.
+        environment: what to change in the environment. Compiled modules are kept in any case, as
+            they are where nvtrace is installed.
 
     Raises:
-        SystemExit: the program failed; says what it printed last.
+        Failed: it ended with another status than 0.
     """
+    variables = {**os.environ, **(environment or {})}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Through a small process between: Linux counts in a child's peak what its parent had at hand.
+    between = [sys.executable, "-I", "-S", __file__, str(stdout or os.devnull)]
     words = [str(word) for word in command]
+    done = subprocess.run([*between, *words], capture_output=True, text=True, env=variables)
+    status, *cost = json.loads(done.stdout)
+    if status:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise Failed(f"{' '.join(words)}: exit {status}: {''.join(last)}")
+    return Cost(*cost)
+
+
+def _run(stdout: str, *words: str) -> tuple[int, float, float, float]:
+    """Return the status of a program, and its cost."""
     start = time.perf_counter()
-    with open(stdout or os.devnull, "wb") as out, open(os.devnull, "rb") as nothing:
-        process = subprocess.Popen(words, stdin=nothing, stdout=out, stderr=subprocess.PIPE)
-        assert process.stderr is not None
-        errors = process.stderr.read()
-        # wait4 and not wait: its usage is that of this child and its children alone.
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        process.stderr.close()
+    with open(stdout, "wb") as out:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out)
+    # wait4 and not wait: its usage is that of this child and its children alone.
+    _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
-    if process.returncode:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:]
-        raise SystemExit(f"{' '.join(words)}: exit {process.returncode}: {''.join(last)}")
-    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024 / 1e6)
+    code = os.waitstatus_to_exitcode(status)
+    return code, usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024 / 1e6
 
 
 def median(costs: Sequence[Cost]) -> Cost:
@@ -60,3 +80,16 @@ def median(costs: Sequence[Cost]) -> Cost:
         statistics.median(c.wall_s for c in costs),
         statistics.median(c.peak_mb for c in costs),
     )
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """The cost of runs one after another: times add up, the greatest peak counts."""
+    return Cost(
+        sum(c.cpu_s for c in costs),
+        sum(c.wall_s for c in costs),
+        max(c.peak_mb for c in costs),
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run(*sys.argv[1:])))

@@ -1,0 +1,62 @@
+"""The timeline of 10^6 kernels: whole runs of `nvtrace trace`, with arrows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bench import NVTRACE, Bench, say
+from goals import Goal
+from measuring import Cost, Failed, median, run
+from peers import Peers
+
+WITHOUT_ISAL = "import sys; sys.modules['isal'] = None; from nvtrace.cli import run; run()"
+
+
+def goals(bench: Bench, peers: Peers) -> list[Goal]:
+    report = bench.report(1e6)
+    plain, size = _trace(bench, report, "json", NVTRACE)
+    rows = [
+        Goal("peak of that", plain.peak_mb, "MB", "summary", bench.summary(report)[0].peak_mb, 2)
+    ]
+    rows += _compressed(bench, report, plain)
+    rows += _protobuf(bench, report, plain, size)
+    cost = peers.cpu_s("nsys2json")
+    return [Goal("timeline, 1e6 kernels", plain.cpu_s, "CPU s", "nsys2json", cost, 1 / 18), *rows]
+
+
+def _trace(bench: Bench, report: Path, suffix: str, program: tuple[str, ...]) -> tuple[Cost, int]:
+    """The cost of a timeline, and its bytes."""
+    out = bench.folder / f"timeline.{suffix}"
+    cost = median([run([*program, "trace", "-f", report, "-o", out]) for _ in range(3)])
+    size = out.stat().st_size
+    out.unlink()
+    return say(f"nvtrace trace -o timeline.{suffix}", cost), size
+
+
+def _compressed(bench: Bench, report: Path, plain: Cost) -> list[Goal]:
+    programs = {"zlib": (sys.executable, "-c", WITHOUT_ISAL)}
+    try:
+        import isal  # noqa: F401 (whether it is there)
+    except ImportError:
+        bench.absent.append("isal: not installed")
+    else:
+        programs = {"isal": NVTRACE, **programs}
+    rows = []
+    for name, program in programs.items():
+        cost, _ = _trace(bench, report, "json.gz", program)
+        figure = f"timeline in .gz by {name}"
+        rows.append(Goal(figure, cost.cpu_s, "CPU s", "in .json", plain.cpu_s, 2))
+    return rows
+
+
+def _protobuf(bench: Bench, report: Path, plain: Cost, plain_size: int) -> list[Goal]:
+    try:
+        cost, size = _trace(bench, report, "pftrace", NVTRACE)
+    except Failed as error:
+        bench.absent.append(f"a timeline in .pftrace: {error}")
+        return []
+    return [
+        Goal("timeline in .pftrace", cost.cpu_s, "CPU s", "in .json", plain.cpu_s, 2),
+        Goal("its size", size / 1e6, "MB", "in .json", plain_size / 1e6, 1 / 2.5),
+    ]
