@@ -120,17 +120,21 @@ class Benchmark:
             UsageError: ``samples`` is no amount of work.
         """
         if samples is not None:
-            samples = _amount(samples)
+            self._size(_amount(samples))
         now = perf_counter_ns() if at_ns is None else at_ns
         if left_out:
             self._left_out[self.steps] = left_out
         self._batch.append(now - self._since)
         self._reader.append(self._reader_ns)
-        self._samples.append(-1.0 if samples is None else samples)
         self._reader_ns = 0
         self._since = now
         if len(self._batch) >= 2 * KEPT:
             self._forget()
+
+    def _size(self, samples: float) -> None:
+        """Note how much work the step did that is ending; -1 stands for steps that did not say."""
+        self._samples.extend([-1.0] * (len(self._batch) - len(self._samples)))
+        self._samples.append(samples)
 
     @property
     def steps(self) -> int:
@@ -178,7 +182,9 @@ class Benchmark:
         kept[[number - first for number in left_out]] = False
         batch = np.array(self._batch[skip:], np.float64)[kept] / 1e9
         reader = np.array(self._reader[skip:], np.float64)[kept] / 1e9
-        samples = np.array(self._samples[skip:])[kept]
+        samples = np.full(len(self._batch), -1.0)
+        samples[: len(self._samples)] = self._samples
+        samples = samples[skip:][kept]
         batch = np.maximum(batch, 1e-9)
         sized = samples >= 0
         by_samples = bool(sized.all())

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns, time_ns
-from typing import NamedTuple
 
-
-class Moment(NamedTuple):
-    """One moment on two clocks: the benchmark's, and the one that traces are stamped with."""
-
-    perf_ns: int
-    unix_ns: int
-
-    @classmethod
-    def now(cls) -> Moment:
-        """Return this moment."""
-        return cls(perf_counter_ns(), time_ns())
+Advance = Callable[[int, int, str, float | None], None]
+"""Ends a step, given time.perf_counter_ns, which benchmarks go by; Unix ns, which traces go by; why
+the step is no sample; and how much work it did."""
 
 
 class Boundaries:
@@ -26,44 +17,49 @@ class Boundaries:
     such moment, and the first is made good then.
 
     Args:
-        advance: ends a step at a moment, with what was settled at it.
+        advance: ends a step.
+        settle: called first where a step may end; returns why it is no sample, "" where it is one.
 
     Attributes:
         by_framework: the framework's count.
     """
 
-    def __init__(self, advance: Callable[[Moment, str], None]) -> None:
+    def __init__(self, advance: Advance, settle: Callable[[], str]) -> None:
         self._advance = advance
+        self._settle = settle
         self._by_program = False
-        self._first: Moment | None = None
+        self._first: tuple[int, int] | None = None
         self.by_framework = False
 
-    def program(self) -> None:
-        """Note that the program ends its steps itself."""
-        self._by_program = True
-        self.by_framework = False
-        self._first = None
-
-    def framework(self, settle: Callable[[], str]) -> None:
-        """Note where a framework ends a step.
+    def program(self, num_samples: float | None) -> None:
+        """End a step, as the program says that one ends.
 
         Args:
-            settle: called first where that may count; returns what of the step is left out.
+            num_samples: how much work it did; None where that was not said.
         """
+        if not self._by_program:
+            self._by_program = True
+            self.by_framework = False
+            self._first = None
+        left_out = self._settle()
+        self._advance(perf_counter_ns(), time_ns(), left_out, num_samples)
+
+    def framework(self) -> None:
+        """Note where a framework ends a step."""
         if self._by_program:
             return
-        left_out = settle()
-        now = Moment.now()
-        if not self.by_framework and self._first is None:
-            self._first = now
-            return
-        self.make_good()
-        self.by_framework = True
-        self._advance(now, left_out)
+        left_out = self._settle()
+        perf_ns, unix_ns = perf_counter_ns(), time_ns()
+        if not self.by_framework:
+            if self._first is None:
+                self._first = perf_ns, unix_ns
+                return
+            self.make_good()
+        self._advance(perf_ns, unix_ns, left_out, None)
 
     def make_good(self) -> None:
         """End the step that the first moment ended, now that it counts."""
         first, self._first = self._first, None
         if first is not None:
             self.by_framework = True
-            self._advance(first, "")
+            self._advance(*first, "", None)

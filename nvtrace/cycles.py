@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import time_ns
 
 from nvtrace.errors import UsageError
+from nvtrace.lifecycle import undisturbed
 from nvtrace.schedules import ProfilerState, Scheduler
 from nvtrace.trace import Trace
 from nvtrace.window import Window
@@ -54,12 +55,20 @@ class Cycles:
         """
         window = self.window
         if window is not None:
-            window.end_step(at_ns)
-        before, self.state = self.state, self._asked(step)
+            window.steps.end(at_ns)
+        before, state = self.state, self._schedule(step)
+        if state is before is ProfilerState.RECORD and window is not None:
+            window.steps.begin(step, at_ns)
+        elif state is not before or state is not ProfilerState.CLOSED:
+            with undisturbed:
+                self._change(_checked(state, step), step, at_ns)
+
+    def _change(self, state: ProfilerState, step: int, at_ns: int) -> None:
+        window, before, self.state = self.window, self.state, state
         try:
-            if before is ProfilerState.RECORD_AND_RETURN or before.recording > self.state.recording:
+            if before is ProfilerState.RECORD_AND_RETURN or before.recording > state.recording:
                 self._deliver(cut_short=False)
-            elif self.state is ProfilerState.CLOSED:
+            elif state is ProfilerState.CLOSED:
                 self.drop()
         finally:
             if not self._over:  # a handler may have stopped the Profiler
@@ -74,7 +83,7 @@ class Cycles:
             self.recorded = True
             if self.window.record():
                 at_ns = None
-            self.window.begin_step(step, time_ns() if at_ns is None else at_ns)
+            self.window.steps.begin(step, time_ns() if at_ns is None else at_ns)
 
     def end(self, *, cut_short: bool) -> None:
         """Deliver what is open.
@@ -108,10 +117,10 @@ class Cycles:
         self.delivered += 1
         self._hand_over(trace)
 
-    def _asked(self, step: int) -> ProfilerState:
-        state = self._schedule(step)
-        if not isinstance(state, ProfilerState):
-            raise UsageError(
-                f"the scheduler returned {state!r} for step {step}: return a ProfilerState"
-            )
-        return state
+
+def _checked(state: object, step: int) -> ProfilerState:
+    if not isinstance(state, ProfilerState):
+        raise UsageError(
+            f"the scheduler returned {state!r} for step {step}: return a ProfilerState"
+        )
+    return state

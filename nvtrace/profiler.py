@@ -12,7 +12,7 @@ from types import TracebackType
 
 from nvtrace import dataloaders, lifecycle
 from nvtrace.benchmark import Benchmark, BenchmarkSummary
-from nvtrace.boundaries import Boundaries, Moment
+from nvtrace.boundaries import Boundaries
 from nvtrace.choices import (
     ProfilerTarget,
     SortedKeys,
@@ -24,11 +24,11 @@ from nvtrace.choices import (
 from nvtrace.cycles import Cycles
 from nvtrace.emit import logger
 from nvtrace.errors import UsageError
-from nvtrace.instrumentation import Adapter, AdapterOptions
+from nvtrace.instrumentation import Adapter, AdapterOptions, Asynchronous
 from nvtrace.instrumentation import adapters as find_adapters
 from nvtrace.model.trace import Note
 from nvtrace.schedules import Scheduler, always, as_scheduler
-from nvtrace.settling import settle, settle_last
+from nvtrace.settling import asynchronous, settle, settle_last
 from nvtrace.trace import Trace
 from nvtrace.window import Window
 
@@ -103,7 +103,8 @@ class Profiler:
         self._trace: Trace | None = None
         self._cycles = self._new_cycles()
         self._adapters: list[Adapter] = []
-        self._boundaries = Boundaries(self._end_step)
+        self._waiting: list[Asynchronous] = []
+        self._boundaries = self._new_boundaries()
         self._step_number = 0
         self._thread = 0
         self._forked = False
@@ -142,7 +143,7 @@ class Profiler:
         self._trace = None
         self._cycles = self._new_cycles()
         self._step_number = 0
-        self._boundaries = Boundaries(self._end_step)
+        self._boundaries = self._new_boundaries()
         self._forked = False
         dataloaders.listeners.append(self._waited)
         if self.timer_only and self._on_trace_ready is not None:
@@ -151,6 +152,7 @@ class Profiler:
             self._adapters = find_adapters(self._adapter_names)
             for adapter in self._adapters:
                 adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
+            self._waiting = asynchronous(self._adapters)
             if not self.timer_only:
                 self._cycles.enter(0, time_ns())
         except BaseException:
@@ -171,9 +173,7 @@ class Profiler:
             if self._forked:
                 return
             raise UsageError("step() on a Profiler that is not running: call start() first")
-        self._boundaries.program()
-        left_out = settle(self._adapters, self._benchmark)
-        self._end_step(Moment.now(), left_out, num_samples)
+        self._boundaries.program(num_samples)
 
     def adopt(self, adapter: Adapter) -> None:
         """Take in an adapter while running: its framework was imported only now.
@@ -183,24 +183,30 @@ class Profiler:
         """
         adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
         self._adapters.append(adapter)
+        self._waiting = asynchronous(self._adapters)
         if self._cycles.window is not None:
             self._cycles.window.adopt(adapter, self._options())
 
     def _stepped_by_adapter(self) -> None:
         if threading.get_ident() == self._thread:
-            self._boundaries.framework(lambda: settle(self._adapters, self._benchmark))
+            self._boundaries.framework()
 
-    def _end_step(self, at: Moment, left_out: str, num_samples: float | None = None) -> None:
-        self._benchmark.step(num_samples, at.perf_ns, left_out)
+    def _settle(self) -> str:
+        return settle(self._waiting, self._benchmark) if self._waiting else ""
+
+    def _end_step(
+        self, perf_ns: int, unix_ns: int, left_out: str, num_samples: float | None
+    ) -> None:
+        self._benchmark.step(num_samples, perf_ns, left_out)
         self._step_number += 1
         if self.timer_only:
             return
-        window = self._cycles.window
+        cycles = self._cycles
+        window = cycles.window
         try:
-            with lifecycle.undisturbed:
-                self._cycles.enter(self._step_number, at.unix_ns)
+            cycles.enter(self._step_number, unix_ns)
         finally:
-            if self._cycles.window is not window:  # opening and closing windows is no step's time
+            if cycles.window is not window:  # opening and closing windows is no step's time
                 self._benchmark.begin()
 
     def stop(self) -> Trace | None:
@@ -211,7 +217,7 @@ class Profiler:
         if lifecycle.active() is not self:
             return self._trace
         try:
-            settle_last(self._adapters, self._benchmark)
+            settle_last(self._waiting, self._benchmark)
             with lifecycle.undisturbed:
                 self._boundaries.make_good()
                 self._cycles.end(cut_short=self._schedule is not always)
@@ -327,6 +333,9 @@ class Profiler:
     def _new_cycles(self) -> Cycles:
         return Cycles(self._schedule, self._open_window, self._deliver)
 
+    def _new_boundaries(self) -> Boundaries:
+        return Boundaries(self._end_step, self._settle)
+
     def _open_window(self) -> Window:
         window = Window(self.targets, emit_nvtx=self._emit_nvtx, first=self._trace is None)
         window.arm(self._adapters, self._options())
@@ -354,6 +363,7 @@ class Profiler:
         lifecycle.deactivate(self)
 
     def _let_go(self) -> None:
+        self._waiting = []
         while self._adapters:
             self._adapters.pop().unwatch()
         if self._waited in dataloaders.listeners:

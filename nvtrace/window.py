@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvtrace.choices import ProfilerTarget
 from nvtrace.clipping import clip
 from nvtrace.cpu_time import CpuMeter
-from nvtrace.emit import Emitter, Label, logger, switch
+from nvtrace.emit import Emitter, logger, switch
 from nvtrace.emit.recorder import Recorder
 from nvtrace.emit.recording import Recording
 from nvtrace.errors import NvtraceError
 from nvtrace.instrumentation import Adapter, AdapterOptions
 from nvtrace.model.harvest import Harvest
 from nvtrace.model.trace import GPU_NOT_RECORDED, CpuUsage, Note
-from nvtrace.phases import STEP
+from nvtrace.step_ranges import StepRanges
 from nvtrace.trace import Trace
 
 if TYPE_CHECKING:
     from nvtrace.sources.cupti import Activity, Collector
 
 
-STEP_NAME = "ProfileStep"
-
-
 class Window:
-    """Armed in READY or at the first recorded step, recording until it is finished or abandoned."""
+    """Armed in READY or at the first recorded step, recording until it is finished or abandoned.
+
+    Attributes:
+        steps: the ranges of its steps.
+    """
 
     def __init__(
         self, targets: Collection[ProfilerTarget] | None, *, emit_nvtx: bool, first: bool
@@ -41,7 +42,7 @@ class Window:
         self._before: Emitter | None = None
         self._cpu: CpuMeter | None = None
         self._notes: list[Note] = []
-        self._step: tuple[int, Any] | None = None
+        self.steps = StepRanges()
         self._begun: list[Adapter] = []
         self._harvests: list[Harvest] = []
 
@@ -70,28 +71,14 @@ class Window:
             return False
         self._cpu = CpuMeter()
         switch.load()
-        self._recorder = Recorder(switch.emitter if self._emit_nvtx else None)
+        onward = switch.emitter if self._emit_nvtx else None
+        self._recorder = Recorder(onward)
+        self.steps.forward(onward)
         self._before = switch.use(self._recorder)
         for adapter in self._adapters:
             adapter.begin()
             self._begun.append(adapter)
         return True
-
-    def begin_step(self, number: int, at_ns: int) -> None:
-        """Open the range of a step, beside the nest: users' ranges may cross it."""
-        if self._recorder is not None:
-            label = Label(STEP_NAME, category=STEP, payload=number)
-            self._step = self._recorder.open(label, at_ns)
-
-    def end_step(self, at_ns: int | None) -> None:
-        """Close the range of the step.
-
-        Args:
-            at_ns: Unix time; None for a step that never ended, of which no record is kept.
-        """
-        if self._step is not None and self._recorder is not None:
-            self._recorder.close(self._step, at_ns)
-        self._step = None
 
     def finish(self, *, cut_short: bool) -> Trace:
         """Stop everything and return the trace.
@@ -142,7 +129,6 @@ class Window:
         return build(recording, activity, self._harvests, notes=notes, cpu=cpu)
 
     def _stop(self) -> tuple[Recording | None, Activity | None]:
-        self.end_step(None)
         recording = self._stop_recorder()
         activity = None
         try:
@@ -166,7 +152,9 @@ class Window:
         if self._before is not None and switch.emitter is recorder:
             switch.use(self._before)
         self._before = None
-        return recorder.take()
+        recording = recorder.take()
+        self.steps.add_to(recording)
+        return recording
 
     def _start_collector(self) -> None:
         """Collect GPU work, or say why not: ranges are recorded all the same."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvtrace.benchmark import WARMUP, Benchmark
-from nvtrace.settling import settle, settle_last
+from nvtrace.settling import asynchronous, settle, settle_last
 
 
 class Ahead:
@@ -27,8 +27,9 @@ class Ahead:
 
 
 def run(benchmark: Benchmark, adapter: Ahead, steps: int) -> None:
+    waiting = asynchronous([adapter, object()])
     for number in range(steps):
-        left_out = settle([adapter, object()], benchmark)
+        left_out = settle(waiting, benchmark)
         benchmark.step(at_ns=(number + 1) * 1_000_000_000, left_out=left_out)
 
 

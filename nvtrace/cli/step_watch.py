@@ -8,7 +8,7 @@ from typing import Any
 
 from nvtrace.emit import Calls, Emitter, Label
 from nvtrace.phases import STEP
-from nvtrace.window import STEP_NAME
+from nvtrace.step_ranges import STEP_NAME
 
 
 class StepWatch:
