@@ -33,7 +33,7 @@ def native(name: str, *options: str) -> Extension:
 parts = [native(LIBRARY, "-pthread")]
 # relies on the interpreter's lock
 if sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED"):
-    parts.append(native("nvtrace.native.recorder"))
+    parts += [native("nvtrace.native.recorder"), native("nvtrace.native.calls")]
 
 setup(
     ext_modules=parts if sys.platform == "linux" else [],

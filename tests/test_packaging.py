@@ -63,10 +63,11 @@ def shipped() -> set[str]:
 
 BUFFERS = "nvtrace/native/buffers.so"
 RECORDER = f"nvtrace/native/recorder{sysconfig.get_config_var('EXT_SUFFIX')}"
+CALLS = RECORDER.replace("recorder", "calls")
 BUILT = {
-    "wheel": {BUFFERS, RECORDER},
-    "wheel_of_sdist": {BUFFERS, RECORDER},
-    "editable": {BUFFERS, RECORDER},
+    "wheel": {BUFFERS, RECORDER, CALLS},
+    "wheel_of_sdist": {BUFFERS, RECORDER, CALLS},
+    "editable": {BUFFERS, RECORDER, CALLS},
     "wheel_without_header": {BUFFERS},
     "wheel_without_compiler": set(),
 }

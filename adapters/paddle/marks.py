@@ -21,22 +21,25 @@ from nvtrace.phases import (
 )
 from nvtrace.ranges import range
 
+from .nested import Ends, Flag, Nested
+
 Function = Callable[..., Any]
 
 _LOSSES = "paddle.nn.layer.loss"
 _LEFT = "_nvtrace_left"
+
+# set in a forward or a backward pass, where a layer is no forward pass of its own
+_inside = Flag()
 
 
 class _Open(threading.local):
     """Which phases are open on this thread: what Paddle calls inside is part of them.
 
     Attributes:
-        layers: a forward or a backward pass, in which a layer is no forward pass of its own.
         backward: a backward pass.
         optimization: an optimizer's step.
     """
 
-    layers = False
     backward = False
     optimization = False
 
@@ -55,7 +58,7 @@ class Marks:
         self.modules = False
         self.ends_of_data: list[tuple[int, int, int]] = []
         self._open = _Open()
-        self._modules: dict[type, tuple[Callable[[], object], Callable[[], object]]] = {}
+        self._modules: dict[type, Ends] = {}
 
     def begin(self) -> None:
         """Mark from now on, for whoever takes ranges now."""
@@ -69,66 +72,45 @@ class Marks:
         A layer called in the backward pass is part of that. A loss of paddle.nn is no forward
         pass: its time belongs where that of the same loss called as a function does.
         """
-        opened, modules, known = self._open, self.modules, self._modules
+        inside, forward = _inside, phase(FORWARD)
 
-        @functools.wraps(original)
-        def __call__(layer: Any, *inputs: Any, **kwargs: Any) -> Any:
-            # in one function, with as little in it as can be: models have thousands of layers
-            if not opened.layers:
-                return outermost(layer, *inputs, **kwargs)
-            if not modules:
-                return original(layer, *inputs, **kwargs)
-            try:
-                push, pop = known[type(layer)]
-            except KeyError:
-                push, pop = self._module(type(layer))
-            push()
-            try:
-                return original(layer, *inputs, **kwargs)
-            finally:
-                pop()
-
-        outermost = self._forward(original, __call__)
-        return __call__
-
-    def _forward(self, original: Function, inner: Function) -> Function:
-        opened, forward = self._open, phase(FORWARD)
-
-        def call(layer: Any, *inputs: Any, **kwargs: Any) -> Any:
+        def outermost(layer: Any, *inputs: Any, **kwargs: Any) -> Any:
             if not self.on or not switch.on:
                 return original(layer, *inputs, **kwargs)
-            opened.layers = True
+            inside.on = True
             try:
                 if type(layer).__module__ == _LOSSES:
-                    return inner(layer, *inputs, **kwargs)
+                    return call(layer, *inputs, **kwargs)
                 with forward:
-                    return inner(layer, *inputs, **kwargs)
+                    return call(layer, *inputs, **kwargs)
             finally:
-                opened.layers = False
+                inside.on = False
 
+        ranges = self._modules if self.modules else None
+        call = Nested(original, inside, outermost, ranges, self._module)
         return call
 
-    def _module(self, kind: type) -> tuple[Callable[[], object], Callable[[], object]]:
+    def _module(self, kind: type) -> Ends:
         """Return what opens and closes the range of a kind of layer, for this window."""
         label = Label(kind.__name__, category=MODULE)
         label.bind(switch.emitter)
-        self._modules[kind] = label.push, label.pop
-        return label.push, label.pop
+        ends = self._modules[kind] = label.push, label.pop
+        return ends
 
     def backward(self, original: Function) -> Function:
         """Return a function that runs the backward pass."""
-        opened, backward = self._open, phase(BACKWARD)
+        opened, inside, backward = self._open, _inside, phase(BACKWARD)
 
         @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
             if not self.on or opened.backward:
                 return original(*args, **kwargs)
-            around, opened.layers, opened.backward = opened.layers, True, True
+            around, inside.on, opened.backward = inside.on, True, True
             try:
                 with backward:
                     return original(*args, **kwargs)
             finally:
-                opened.layers, opened.backward = around, False
+                inside.on, opened.backward = around, False
 
         return run
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nvtrace.adapters.paddle import marks
+from nvtrace.adapters.paddle.nested import python_nested
 
 import nvtrace
 from nvtrace.model.schema import RangeKind
@@ -16,6 +18,13 @@ paddle = pytest.importorskip("paddle", reason="needs paddlepaddle")
 F = paddle.nn.functional
 
 ONE_EACH = {"Forward": 3, "Backward": 3, "Optimization": 3}
+
+
+@pytest.fixture(params=["native", "python"])
+def nested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as it was built, once as where there was no compiler."""
+    if request.param == "python":
+        monkeypatch.setattr(marks, "Nested", python_nested)
 
 
 class Net(paddle.nn.Layer):
@@ -167,6 +176,7 @@ def test_a_closure_runs_its_own_phases_inside_the_step(record: Any, calls: Any) 
     assert found == {"Forward": len(evaluated), "Backward": len(evaluated), "Optimization": 1}
 
 
+@pytest.mark.usefixtures("nested")
 def test_fit_shows_every_phase_and_one_forward_a_step(record: Any, calls: Any) -> None:
     class Data(paddle.io.Dataset):
         def __getitem__(self, row: int) -> tuple[Any, Any]:
@@ -183,6 +193,7 @@ def test_fit_shows_every_phase_and_one_forward_a_step(record: Any, calls: Any) -
     assert calls(trace) == {"Dataloader": 3, **ONE_EACH}
 
 
+@pytest.mark.usefixtures("nested")
 def test_layers_are_marked_where_asked_for(record: Any) -> None:
     one = Training()
     loss = paddle.nn.CrossEntropyLoss()
@@ -201,6 +212,7 @@ def test_layers_are_marked_where_asked_for(record: Any) -> None:
     assert record(step).summary(["user_defined"])["user_defined"].rows() == []
 
 
+@pytest.mark.usefixtures("nested")
 def test_an_error_in_a_layer_leaves_no_phase_open(record: Any, calls: Any) -> None:
     one = Training()
 
@@ -212,6 +224,7 @@ def test_an_error_in_a_layer_leaves_no_phase_open(record: Any, calls: Any) -> No
     assert calls(record(step)) == {"Forward": 6, "Backward": 3, "Optimization": 3}
 
 
+@pytest.mark.usefixtures("nested")
 def test_two_threads_have_phases_of_their_own(record: Any, calls: Any) -> None:
     both = [Training(), Training()]
 
