@@ -6,7 +6,9 @@ push/pop range on its thread that contains it. GPU work is never attributed by w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,27 +28,50 @@ def launching_calls(calls: Table, device: Table) -> I32:
     The key is (process, correlation id): ids repeat across processes. Id 0 joins nothing. Of
     several calls with one id the first is taken.
     """
+    if not calls.rows or not device.rows:
+        return np.full(device.rows, -1, np.int32)
+    ids, wanted = calls["correlation"], device["correlation"]
+    low, high = int(ids.min()), int(ids.max())
+    processes = int(max(calls["process"].max(), device["process"].max())) + 1
+    width = high - low + 2
+    if processes * width < 8 * calls.rows + 65536:
+        # a place for each id of a process, and one for all others
+        table = np.full(processes * width, -1, np.int32)
+        rows = np.arange(calls.rows, dtype=np.int32)
+        table[(ids + (calls["process"] * np.int64(width) - low))[::-1]] = rows[::-1]
+        if low <= 0 <= high:
+            table[-low::width] = -1
+        place = np.where((wanted < low) | (wanted > high), width - 1, wanted - low)
+        return table[place + device["process"] * np.int64(width)]
     found = np.full(device.rows, -1, np.int32)
     for process in np.unique(device["process"]).tolist():
-        rows = np.flatnonzero((device["process"] == process) & (device["correlation"] != 0))
-        candidates = np.flatnonzero((calls["process"] == process) & (calls["correlation"] != 0))
-        if len(rows) and len(candidates):
-            ids = calls["correlation"][candidates]
-            found[rows] = _lookup(ids, candidates, device["correlation"][rows])
+        asked = np.flatnonzero((device["process"] == process) & (wanted != 0))
+        candidates = np.flatnonzero((calls["process"] == process) & (ids != 0))
+        if len(asked) and len(candidates):
+            found[asked] = _lookup(ids[candidates], candidates, wanted[asked])
     return found
 
 
 def _lookup(ids: I64, rows: I64, wanted: I64) -> I64:
     """Return for each wanted id the row of its first occurrence in ``ids``, -1 none."""
-    low, high = int(ids.min()), int(ids.max())
-    if high - low < 8 * len(ids) + 65536:
-        table = np.full(high - low + 2, -1, np.int64)
-        table[ids[::-1] - low] = rows[::-1]
-        inside = (wanted >= low) & (wanted <= high)
-        return table[np.where(inside, wanted - low, high - low + 1)]
     order = np.argsort(ids, kind="stable")
     place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
     return np.where(ids[order][place] == wanted, rows[order][place], -1)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """The range open from each moment on; the first of ``rows`` is the one before all moments."""
+
+    moments: I64
+    rows: I32
+
+    @classmethod
+    def of(cls, moments: I64, rows: I32) -> _Open:
+        return cls(moments, np.append(np.int32(-1), rows))
+
+    def at(self, time: I64) -> I32:
+        return self.rows[np.searchsorted(self.moments, time, side="right")]
 
 
 @dataclass(frozen=True)
@@ -54,10 +79,12 @@ class OpenRanges:
     """Answers which step or phase is open in a process at a moment.
 
     Attributes:
-        nests: one forest a thread, by (process row, thread row).
+        by_thread: by thread row, the innermost range open on it.
+        by_process: by process row, the range open on the only thread that has any.
     """
 
-    nests: dict[tuple[int, int], Nest]
+    by_thread: dict[int, _Open]
+    by_process: dict[int, _Open]
 
     @classmethod
     def build(cls, rows: I64, ranges: Table, process: I32) -> OpenRanges:
@@ -68,16 +95,20 @@ class OpenRanges:
             ranges: the table.
             process: process row of each thread row.
         """
-        nests = {}
-        threads = ranges["thread"][rows]
-        for thread in np.unique(threads).tolist():
-            chosen = rows[threads == thread]
-            nests[int(process[thread]), thread] = Nest.build(
-                chosen, ranges["thread"][chosen], ranges["start"][chosen], ranges["end"][chosen]
-            )
-        return cls(nests)
+        thread, start, end = (ranges[name][rows] for name in ("thread", "start", "end"))
+        nest = Nest.build(rows, thread, start, end)
+        by_thread, by_process = {}, {}
+        for one in np.unique(thread).tolist():
+            here = thread == one
+            moments = np.unique(np.concatenate([start[here], end[here] + 1]))
+            found = nest.innermost(np.full(len(moments), one, np.int32), moments, moments)
+            by_thread[one] = _Open.of(moments, found)
+        for one in np.unique(process[thread]).tolist():
+            parts = [part for row, part in by_thread.items() if process[row] == one]
+            by_process[one] = _on_one_thread(parts)
+        return cls(by_thread, by_process)
 
-    def at(self, process: I32, thread: I32, time: I64) -> tuple[I64, I64]:
+    def at(self, process: I32, thread: I32, time: I64) -> tuple[I32, I32]:
         """Return the row of the range open at each moment: on the thread itself, and elsewhere.
 
         Elsewhere is asked only where the thread itself has none open, and is -1 unless exactly one
@@ -88,32 +119,49 @@ class OpenRanges:
             thread: thread row, shape (m,).
             time: ns, shape (m,).
         """
-        own = np.full(len(time), -1, np.int64)
-        other = np.full(len(time), -1, np.int64)
-        threads_open = np.zeros(len(time), np.int32)
-        for (owner, on_thread), nest in self.nests.items():
-            asked = np.flatnonzero(process == owner)
-            moments = time[asked]
-            there = np.full(len(asked), on_thread, np.int32)
-            rows = nest.innermost(there, moments, moments)
-            mine = (rows >= 0) & (thread[asked] == on_thread)
-            own[asked[mine]] = rows[mine]
-            foreign = (rows >= 0) & ~mine
-            other[asked[foreign]] = rows[foreign]
-            threads_open[asked[foreign]] += 1
-        return own, np.where((own < 0) & (threads_open == 1), other, -1)
+        own = np.full(len(time), -1, np.int32)
+        elsewhere = own.copy()
+        for row, part in self.by_thread.items():
+            asked = np.flatnonzero(thread == row)
+            own[asked] = part.at(time[asked])
+        for row, part in self.by_process.items():
+            asked = np.flatnonzero((process == row) & (own < 0))
+            elsewhere[asked] = part.at(time[asked])
+        return own, elsewhere
+
+    def anywhere(self, process: I32, thread: I32, time: I64) -> I32:
+        """Return the row of the range open on the thread itself or else elsewhere, as ``at``."""
+        return np.maximum(*self.at(process, thread, time))
 
 
-def nearest_of(wanted: npt.NDArray[np.bool_], parent: I32) -> I32:
+def _on_one_thread(threads: list[_Open]) -> _Open:
+    """Return what is open at a time when one thread has a range open and the others have none."""
+    moments = np.unique(np.concatenate([thread.moments for thread in threads]))
+    row, count = np.full(len(moments), -1, np.int32), np.zeros(len(moments), np.int32)
+    for thread in threads:
+        found = thread.at(moments)
+        row[found >= 0] = found[found >= 0]
+        count += found >= 0
+    return _Open.of(moments, np.where(count == 1, row, np.int32(-1)))
+
+
+def nearest_of(
+    wanted: npt.NDArray[np.bool_], parent: I32, levels: Sequence[npt.NDArray[np.integer[Any]]] = ()
+) -> I32:
     """Return for each range the nearest of itself and its ancestors that is wanted, -1 none.
 
     Args:
         wanted: shape (n,).
         parent: row of the parent, -1 none, shape (n,).
+        levels: rows by depth, as in ``Explained``: the quick way, where there are few.
     """
     if not wanted.any():
         return np.full(len(parent), -1, np.int32)
     nearest = np.where(wanted, np.arange(len(parent), dtype=np.int32), np.int32(-1))
+    for rows in levels[1:]:
+        nearest[rows] = np.where(wanted[rows], rows, nearest[parent[rows]])
+    if levels:
+        return nearest
     ancestor = parent.copy()
     climbing = np.flatnonzero((nearest < 0) & (ancestor >= 0))
     while len(climbing):
@@ -131,8 +179,9 @@ def attributed(call_range: I32, call_phase: I32) -> tuple[I32, npt.NDArray[np.ui
         call_phase: row of the phase around or inferred for each call, -1 none.
     """
     owned, inferred = call_range >= 0, call_phase >= 0
-    how = np.select([owned, inferred], [Attribution.THREAD, Attribution.INFERRED], Attribution.NONE)
-    return np.where(owned, call_range, call_phase), how.astype(np.uint8)
+    how = np.where(inferred, np.uint8(Attribution.INFERRED), np.uint8(Attribution.NONE))
+    how[owned] = Attribution.THREAD
+    return np.where(owned, call_range, call_phase), how
 
 
 def capturing_ranges(device: Table, nodes: Table, nest: Nest) -> I32:
@@ -140,10 +189,10 @@ def capturing_ranges(device: Table, nodes: Table, nest: Nest) -> I32:
 
     Nodes of an executable graph are clones; the captured node is at the root of the clones.
     """
+    rows = np.flatnonzero(device["graph_node"] != 0) if nodes.rows else np.empty(0, np.int64)
+    if not len(rows):
+        return np.broadcast_to(np.int32(-1), device.rows)
     found = np.full(device.rows, -1, np.int32)
-    rows = np.flatnonzero(device["graph_node"] != 0)
-    if not len(rows) or not nodes.rows:
-        return found
     owner = nest.innermost(nodes["thread"], nodes["start"], nodes["end"])
     keys: dict[tuple[int, int], int] = {}
     for row, key in enumerate(zip(nodes["process"].tolist(), nodes["node"].tolist(), strict=True)):

@@ -19,8 +19,9 @@ from nvtrace.analysis.attribution import (
 from nvtrace.analysis.classification import DOMAIN, Rule, classify
 from nvtrace.analysis.nesting import Nest
 from nvtrace.errors import UsageError
+from nvtrace.model.arrays import among, taken
 from nvtrace.model.explained import Explained
-from nvtrace.model.schema import PHASES, PayloadType, RangeFlag, RangeKind, RangeStyle
+from nvtrace.model.schema import PHASES, Attribution, PayloadType, RangeFlag, RangeKind, RangeStyle
 from nvtrace.model.table import Table
 from nvtrace.model.trace import TraceData
 
@@ -48,25 +49,20 @@ def explain(
     classified = classify(trace, rules, step_names)
     nest = _nest(trace, np.flatnonzero(ranges["style"] == RangeStyle.PUSH_POP))
     nested = _nested(trace, nest)
-    parent = nested["range_parent"]
+    parent, levels = nested["range_parent"], nested["range_levels"]
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
-    step_rows = _not_beside(
-        _outermost(np.flatnonzero(timed & (classified.kind == RangeKind.STEP)), parent), ranges
-    )
+    step_rows = np.flatnonzero(timed & (classified.kind == RangeKind.STEP))
+    step_rows = _not_beside(_outermost(step_rows, parent, levels), ranges)
     _check_named(step_names, step_rows)
-    numbers = _step_numbers(trace, step_rows, classified.name)
-    step_of = _spread(ranges.rows, step_rows, numbers)
     steps = OpenRanges.build(step_rows, ranges, process)
-    phase_rows = np.flatnonzero(timed & np.isin(classified.kind, PHASES))
+    phase_rows = np.flatnonzero(timed & among(classified.kind, PHASES))
     phases = OpenRanges.build(phase_rows, ranges, process)
-    range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent)
-    range_step = _any(*steps.at(process[ranges["thread"]], ranges["thread"], ranges["start"]))
-    call_range = nest.innermost(calls["thread"], calls["start"], calls["end"]).astype(np.int32)
-    around = _taken(range_phase, call_range)
+    range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent, levels)
+    call_range = nest.innermost(calls["thread"], calls["start"], calls["end"])
+    around = taken(range_phase, call_range)
     beside = _nest(trace, phase_rows[ranges["style"][phase_rows] == RangeStyle.START_END])
     call_phase, inferred, step_row = _places(calls, around, beside, phases, steps)
-    call_step = _taken(step_of, step_row)
     device_call = launching_calls(calls, device)
     target, how = attributed(call_range, inferred)
     return Explained(
@@ -76,19 +72,17 @@ def explain(
         range_guessed=classified.guessed,
         range_name=classified.name,
         range_attributes=classified.attributes,
-        range_step=_taken(step_of, range_step),
         range_phase=range_phase,
         call_range=call_range,
         call_phase=call_phase,
         call_step_row=step_row,
-        call_step=call_step,
         device_call=device_call,
-        device_range=_taken(target, device_call),
-        device_how=np.maximum(_taken(how.astype(np.int32), device_call), 0).astype(np.uint8),
+        device_range=taken(target, device_call),
+        device_how=taken(how, device_call, Attribution.NONE),
         device_capture=capturing_ranges(device, trace.graph_nodes, nest),
-        device_step=_taken(call_step, device_call),
         step_rows=step_rows.astype(np.int32),
-        step_numbers=numbers,
+        step_numbers=_step_numbers(trace, step_rows, classified.name),
+        step_open=steps.anywhere,
     )
 
 
@@ -105,7 +99,7 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     flags = ranges["flags"].copy()
     self_time = ranges["end"] - ranges["start"]
     crossing = nest.crossing()
-    parent[nest.rows] = np.where(nest.parent >= 0, nest.rows[nest.parent], -1)
+    parent[nest.rows] = taken(nest.rows, nest.parent)
     depth[nest.rows] = nest.depth
     flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
     self_time[nest.rows] = nest.self_time(crossing)
@@ -114,6 +108,7 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
         "range_depth": depth,
         "range_self": self_time,
         "range_flags": flags,
+        "range_levels": nest.levels(),
     }
 
 
@@ -129,16 +124,17 @@ def _places(
         phases: all phases.
         steps: all steps.
     """
-    who = calls["process"], calls["thread"], calls["start"]
-    _, phase_elsewhere = phases.at(*who)
-    own_step, step_elsewhere = steps.at(*who)
+    process, thread, start = calls["process"], calls["thread"], calls["start"]
+    own_step, step_elsewhere = steps.at(process, thread, start)
+    inferred = np.full(calls.rows, -1, np.int32)
     # a thread in a step of its own, between phases, does not work for another thread's phase
-    inferred = np.where((around < 0) & (own_step < 0), phase_elsewhere, -1)
-    own = np.maximum(around, inferred)
-    containing = beside.innermost(calls["thread"], calls["start"], calls["end"])
-    phase = np.where(around < 0, np.where(containing >= 0, containing, own), own)
-    step_row = _any(own_step, step_elsewhere)
-    return phase.astype(np.int32), inferred.astype(np.int32), step_row.astype(np.int32)
+    asked = np.flatnonzero((around < 0) & (own_step < 0))
+    inferred[asked] = phases.at(process[asked], thread[asked], start[asked])[1]
+    phase = np.maximum(around, inferred)
+    if len(beside.rows):
+        containing = beside.innermost(thread, start, calls["end"])
+        phase = np.where((around < 0) & (containing >= 0), containing, phase)
+    return phase, inferred, np.maximum(own_step, step_elsewhere)
 
 
 def _nest(trace: TraceData, rows: I64) -> Nest:
@@ -146,13 +142,10 @@ def _nest(trace: TraceData, rows: I64) -> Nest:
     return Nest.build(rows, thread, trace.ranges["start"][rows], trace.ranges["end"][rows])
 
 
-def _outermost(rows: I64, parent: I32) -> I64:
+def _outermost(rows: I64, parent: I32, levels: tuple[I32, ...]) -> I64:
     """Return those of ``rows`` with none of them above: a step in a step is a part of it."""
-    chosen = _mask(len(parent), rows)
-    above = nearest_of(chosen, parent)
-    has_parent = parent[rows] >= 0
-    inner = has_parent & (above[np.where(has_parent, parent[rows], 0)] >= 0)
-    return rows[~inner]
+    above = nearest_of(_mask(len(parent), rows), parent, levels)
+    return rows[taken(above, parent[rows]) < 0]
 
 
 def _not_beside(rows: I64, ranges: Table) -> I64:
@@ -168,27 +161,10 @@ def _not_beside(rows: I64, ranges: Table) -> I64:
     return rows[~inner]
 
 
-def _spread(count: int, rows: I64, values: I64) -> I64:
-    spread = np.full(count, -1, np.int64)
-    spread[rows] = values
-    return spread
-
-
 def _mask(count: int, rows: I64) -> npt.NDArray[np.bool_]:
     mask = np.zeros(count, np.bool_)
     mask[rows] = True
     return mask
-
-
-def _any(own: I64, elsewhere: I64) -> I64:
-    return np.where(own >= 0, own, elsewhere)
-
-
-def _taken(values: npt.NDArray[Any], rows: npt.NDArray[Any]) -> I32:
-    """Return the values of ``rows``, -1 where the row is -1."""
-    if not len(values):
-        return np.full(len(rows), -1, np.int32)
-    return np.where(rows >= 0, values[rows], -1).astype(np.int32)
 
 
 def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:

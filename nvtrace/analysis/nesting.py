@@ -75,6 +75,14 @@ class Nest:
         threads = np.arange(len(self.bounds) - 1, dtype=np.int32)
         return np.repeat(threads, np.diff(self.bounds))
 
+    def levels(self) -> tuple[I32, ...]:
+        """Return the rows at each depth, siblings side by side; none where there are over 256."""
+        deepest = int(self.depth.max(initial=-1))
+        if deepest > 255:
+            return ()
+        rows = self.rows[code_order(self.depth)]
+        return tuple(np.split(rows, np.cumsum(np.bincount(self.depth))[:-1]))
+
     def innermost(self, thread: I32, start: I64, end: I64) -> I32:
         """Return the row of the innermost range that contains each interval, -1 none.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 
 
 def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
@@ -55,6 +56,21 @@ def code_order(codes: npt.NDArray[Any]) -> I64:
     """Return the rows in ascending order of small non-negative integers; ties keep order."""
     narrow = codes.astype(np.min_scalar_type(int(codes.max(initial=0))), copy=False)
     return np.argsort(narrow, kind="stable")  # linear in 8 and 16 bits
+
+
+def taken(
+    values: npt.NDArray[T], rows: npt.NDArray[np.integer[Any]], none: int = -1
+) -> npt.NDArray[T]:
+    """Return the values of ``rows``, ``none`` where the row is -1."""
+    found: npt.NDArray[T] = np.append(values, values.dtype.type(none))[rows]
+    return found
+
+
+def among(codes: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Return which codes are one of ``wanted``."""
+    table = np.zeros(256, np.bool_)
+    table[list(wanted)] = True
+    return table[codes]
 
 
 def stable_order(*keys: npt.NDArray[Any]) -> I64:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,22 +32,23 @@ class Explained:
         range_name: row of strings: the name without ids (``aten::mm`` for ``aten::mm, seq = 5``).
         range_attributes: row of strings: what was split off the name, -1 none.
         range_flags: RangeFlag, those of the source and CROSSING.
-        range_step: step number, -1 outside steps.
         range_phase: row of the nearest phase among the range and its ancestors, -1 none.
         call_range: row of the owning range (innermost on the calling thread), -1 none.
         call_phase: row of the phase around the call's owner, or of the start/end phase around the
             call on its thread, or, where that has none open, of the one open in the process; -1.
         call_step_row: row of the step open on the calling thread at the call, or, where that has
             none, of the one open in the process; -1.
-        call_step: step number, -1 outside steps.
         device_call: row of the launching call, -1 unknown.
         device_range: row of the range the launching call's work belongs to: its owner, or the
             phase inferred; -1.
         device_how: Attribution.
         device_capture: row of the range around the creation of its graph node, -1 none.
-        device_step: step number of the launching call, -1 none.
         step_rows: rows of ranges that are steps, by start.
         step_numbers: their numbers, aligned with ``step_rows``.
+        step_open: returns the row of the step open, on the thread or else in the process, for
+            arrays of process, thread and moment (ns); -1.
+        range_levels: rows of push/pop ranges by depth, the children of a range side by side; empty
+            where they nest too deeply for one array a level.
     """
 
     trace: TraceData
@@ -56,16 +60,41 @@ class Explained:
     range_name: I32
     range_attributes: I32
     range_flags: U8
-    range_step: I32
     range_phase: I32
     call_range: I32
     call_phase: I32
     call_step_row: I32
-    call_step: I32
     device_call: I32
     device_range: I32
     device_how: U8
     device_capture: I32
-    device_step: I32
     step_rows: I32
     step_numbers: I64
+    step_open: Callable[[I32, I32, I64], I32]
+    range_levels: tuple[I32, ...]
+
+    @cached_property
+    def range_step(self) -> I32:
+        """Step number of each range, -1 outside steps."""
+        return self.steps_of(slice(None))
+
+    @cached_property
+    def call_step(self) -> I32:
+        """Step number of each call, -1 outside steps."""
+        return self._numbers(self.call_step_row)
+
+    @cached_property
+    def device_step(self) -> I32:
+        """Step number of the launching call of each device row, -1 none."""
+        return np.append(self.call_step, np.int32(-1))[self.device_call]
+
+    def steps_of(self, ranges: npt.NDArray[np.integer[Any]] | slice) -> I32:
+        """Return the step number of chosen ranges, -1 outside steps."""
+        table = self.trace.ranges
+        thread = table["thread"][ranges]
+        process = self.trace.threads["process"][thread]
+        return self._numbers(self.step_open(process, thread, table["start"][ranges]))
+
+    def _numbers(self, rows: I32) -> I32:
+        numbers = np.append(self.step_numbers, -1).astype(np.int32)
+        return numbers[np.where(rows >= 0, np.searchsorted(self.step_rows, rows), -1)]

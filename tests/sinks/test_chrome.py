@@ -95,10 +95,15 @@ class Capture:
         for name, (spec, rows) in small.items():
             tables[name] = Table(spec, {column: [row[column] for row in rows] for column in spec})
         trace = TraceData(**tables, strings=self.strings, **(self.parts | parts))
-        return Explained(trace, **self._derived(trace))
+        derived = self._derived(trace)
+        later = {name: derived.pop(name) for name in ("range_step", "call_step", "device_step")}
+        explained = Explained(trace, **derived, step_open=None, range_levels=())
+        explained.__dict__.update(later)
+        return explained
 
     def _derived(self, trace):
         owners = {"range": "ranges", "call": "calls", "device": "device", "step": None}
+        names = [field.name for field in dataclasses.fields(Explained)[1:-2]]
         plain = {
             "range_name": trace.ranges["name"],
             "range_flags": trace.ranges["flags"],
@@ -108,13 +113,13 @@ class Capture:
             "device_how": np.zeros(trace.device.rows, np.uint8),
         }
         columns = {}
-        for field in dataclasses.fields(Explained)[1:]:
-            rows = self.rows.get(owners[field.name.split("_")[0]], [])
-            column = plain.get(field.name, np.full(len(rows), -1, np.int32)).copy()
+        for name in [*names, "range_step", "call_step", "device_step"]:
+            rows = self.rows.get(owners[name.split("_")[0]], [])
+            column = plain.get(name, np.full(len(rows), -1, np.int32)).copy()
             for place, row in enumerate(rows):
-                if field.name in row.get("derived", {}):
-                    column[place] = row["derived"][field.name]
-            columns[field.name] = column
+                if name in row.get("derived", {}):
+                    column[place] = row["derived"][name]
+            columns[name] = column
         return columns
 
 

@@ -181,10 +181,12 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
 def _in_steps(measures: Measures, rows: I64) -> Mask:
     """Return which ``rows`` of ranges start in a step that is counted."""
     explained, ranges = measures.explained, measures.trace.ranges
-    process = measures.trace.threads["process"][ranges["thread"]].astype(np.int64)
+    process = measures.trace.threads["process"].astype(np.int64)
     steps = measures.selection.steps
-    counted = process[explained.step_rows[steps]] << 32 | explained.step_numbers[steps]
-    inside: Mask = np.isin(process[rows] << 32 | explained.range_step[rows], counted)
+    of_step = process[ranges["thread"][explained.step_rows[steps]]]
+    counted = of_step << 32 | explained.step_numbers[steps]
+    of_row = process[ranges["thread"][rows]]
+    inside: Mask = np.isin(of_row << 32 | explained.steps_of(rows), counted)
     return inside
 
 
@@ -216,15 +218,17 @@ def _phase_gpu(measures: Measures) -> I64:
 def _others_ns(measures: Measures) -> int:
     """Return the time of the steps less the union of their phases, process by process."""
     explained, ranges = measures.explained, measures.trace.ranges
-    process = measures.trace.threads["process"][ranges["thread"]]
+    process = measures.trace.threads["process"]
     steps = explained.step_rows[measures.selection.steps]
     phases = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
-    phases &= (ranges["style"] != RangeStyle.MARK) & _in_steps(measures, np.arange(ranges.rows))
+    phases &= ranges["style"] != RangeStyle.MARK
+    inner = np.flatnonzero(phases)
+    inner = inner[_in_steps(measures, inner)]
     left = 0
-    for one in np.unique(process[steps]).tolist():
-        here = steps[process[steps] == one]
+    for one in np.unique(process[ranges["thread"][steps]]).tolist():
+        here = steps[process[ranges["thread"][steps]] == one]
         window = merged(ranges["start"][here], ranges["end"][here])
-        rows = np.flatnonzero(phases & (process == one))
+        rows = inner[process[ranges["thread"][inner]] == one]
         pieces = clipped(ranges["start"][rows], ranges["end"][rows], window)
         left += int((window[1] - window[0]).sum() - (pieces[1] - pieces[0]).sum())
     return left
