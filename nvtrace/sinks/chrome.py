@@ -14,14 +14,13 @@ import numpy.typing as npt
 from nvtrace.errors import UsageError
 from nvtrace.model.explained import Explained
 from nvtrace.model.trace import TraceData
-from nvtrace.sinks.chrome_choice import LAYERS, choose
-from nvtrace.sinks.chrome_events import Events
-from nvtrace.sinks.chrome_layout import Layout, Shape, lay_out
+from nvtrace.sinks.chrome_choice import LAYERS, Chosen, choose
+from nvtrace.sinks.chrome_events import EventRows
+from nvtrace.sinks.chrome_layout import Layout
 from nvtrace.sinks.chrome_output import opened
 from nvtrace.sinks.chrome_rows import render
 
 __all__ = ["LAYERS", "Written", "write"]
-_SLICES = (Shape.RANGE, Shape.MARK, Shape.CALL, Shape.KERNEL, Shape.OTHER_DEVICE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def write(
         known = ", ".join(LAYERS)
         raise UsageError(f"unknown layer {', '.join(sorted(unknown))}; there are {known}")
     chosen = choose(explained, wanted, window, minimum_ns, rows or {})
-    layout = lay_out(explained, chosen)
+    layout = Layout(explained, chosen)
     zero = _zero(explained.trace)
     facts = {
         "writer": "nvtrace",
@@ -86,27 +85,29 @@ def write(
         "minimum_ns": minimum_ns,
         **_origin(explained.trace, zero),
     }
-    shapes = Events(explained, layout, chosen.arrow_end, zero).shapes()
+    shapes = EventRows(explained, layout, zero).shapes()
+    done, total = 0, sum(chosen.count.values()) - chosen.count["flows"]
     with opened(path) as output:
         output.write(_front(facts, layout.tracks.metadata))
-        done = 0
-        for count, piece in render(shapes, layout.shape, layout.row):
-            output.write(piece)
-            done += count
+        for events in layout.events():
+            for piece in render(shapes, events.shape, events.row, events.late):
+                output.write(piece)
+            done += len(events.row)
             if progress:
-                progress(f"timeline: {100 * done // len(layout.shape)} %")
+                progress(f"timeline: {min(100 * done // total, 100)} %")
         output.write(b"\n]}\n")
-    return _written(layout, facts["omitted_events"], output.bytes)
+    return _written(chosen, layout, output.bytes)
 
 
-def _written(layout: Layout, omitted: int, size: int) -> Written:
-    count = np.bincount(layout.shape, minlength=len(Shape)).tolist()
+def _written(chosen: Chosen, layout: Layout, size: int) -> Written:
+    count = chosen.count
+    slices = count["ranges"] + count["calls"] + count["device"]
     return Written(
-        events=len(layout.shape) + len(layout.tracks.metadata),
-        slices=sum(count[shape] for shape in _SLICES),
-        flows=count[Shape.ARROW_END],
-        counters=count[Shape.COUNTER],
-        omitted=omitted,
+        events=slices + 2 * count["flows"] + count["counters"] + len(layout.tracks.metadata),
+        slices=slices,
+        flows=count["flows"],
+        counters=count["counters"],
+        omitted=sum(chosen.omitted.values()),
         bytes=size,
     )
 

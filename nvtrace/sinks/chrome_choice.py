@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from nvtrace.model.table import Table
 Bools = npt.NDArray[np.bool_]
 
 LAYERS = ("ranges", "calls", "device", "marks", "counters", "flows")
+_PART = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,19 @@ class Chosen:
     device: Bools
     samples: Bools
     arrows: Bools
-    arrow_end: I64
     omitted: dict[str, int]
+
+    @property
+    def count(self) -> dict[str, int]:
+        """How many rows of each table are shown, marks among ``ranges``, and arrows."""
+        masks = {
+            "ranges": self.ranges,
+            "calls": self.calls,
+            "device": self.device,
+            "counters": self.samples,
+            "flows": self.arrows,
+        }
+        return {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}
 
 
 def choose(
@@ -53,7 +64,7 @@ def choose(
         "counters": np.full(trace.samples.rows, "counters" in layers),
     }
     selected = {name: masks.get(name, True) for name in ("ranges", "calls", "device", "samples")}
-    ranges = _shown(trace.ranges, window, minimum_ns * ~marks) & selected["ranges"]
+    ranges = _shown(trace.ranges, window, minimum_ns, marks) & selected["ranges"]
     calls = _shown(trace.calls, window, minimum_ns) & asked["calls"] & selected["calls"]
     device = _shown(trace.device, window, minimum_ns) & asked["device"] & selected["device"]
     time = trace.samples["time"]
@@ -68,34 +79,56 @@ def choose(
         "counters": samples,
     }
     omitted = {name: int(asked[name].sum() - shown[name].sum()) for name in asked}
-    arrows, arrow_end = np.zeros_like(device), trace.device["start"]
+    arrows = np.zeros_like(device)
     if {"flows", "calls", "device"} <= set(layers):
-        wanted, arrows, arrow_end = _arrows(explained, calls, device)
-        omitted["flows"] = int(wanted.sum() - arrows.sum())
-    return Chosen(
-        shown["ranges"] | shown["marks"], calls, device, samples, arrows, arrow_end, omitted
-    )
+        wanted, arrows = _arrows(explained, calls, device)
+        omitted["flows"] = int(wanted - arrows.sum())
+    return Chosen(shown["ranges"] | shown["marks"], calls, device, samples, arrows, omitted)
 
 
-def _shown(table: Table, window: tuple[int, int] | None, minimum_ns: Any) -> Bools:
-    start, end = table["start"], table["end"]
-    shown: Bools = np.maximum(end - start, 0) >= minimum_ns
-    if window:
-        shown &= (start < window[1]) & (np.maximum(end, start + 1) > window[0])
+def _shown(
+    table: Table, window: tuple[int, int] | None, minimum_ns: int, kept: Bools | None = None
+) -> Bools:
+    """Return what is long enough, or to be ``kept`` however short, and touches the window."""
+    shown = np.empty(table.rows, np.bool_)
+    for part in _parts(table.rows):
+        start, end = table["start"][part], table["end"][part]
+        shown[part] = np.maximum(end - start, 0) >= minimum_ns
+        if kept is not None:
+            shown[part] |= kept[part]
+        if window:
+            shown[part] &= (start < window[1]) & (np.maximum(end, start + 1) > window[0])
     return shown
 
 
-def _arrows(explained: Explained, calls: Bools, device: Bools) -> tuple[Bools, Bools, I64]:
-    """Return which rows of ``device`` have a call, which get an arrow, and when it arrives.
+def _arrows(explained: Explained, calls: Bools, device: Bools) -> tuple[int, Bools]:
+    """Return how many rows of ``device`` have a call, and which get an arrow."""
+    arrows = np.zeros(len(device), np.bool_)
+    if not len(calls):
+        return 0, arrows
+    wanted = 0
+    for part in _parts(len(device)):
+        rows = part.start + np.flatnonzero(device[part] & (explained.device_call[part] >= 0))
+        wanted += len(rows)
+        start, end = (explained.trace.device[name][rows] for name in ("start", "end"))
+        arrival = arrivals(explained, rows)
+        arrows[rows] = calls[explained.device_call[rows]]
+        arrows[rows] &= (arrival < end) | (arrival == start)
+    return wanted, arrows
+
+
+def arrivals(explained: Explained, rows: I64) -> I64:
+    """Return when the arrow to each of some rows of ``device`` arrives, ns.
 
     It leaves when the call starts and cannot arrive before that, by whatever the clocks of host
     and device differ; nor after the device row is over.
     """
-    trace, call = explained.trace, explained.device_call
-    start, end = trace.device["start"], trace.device["end"]
-    wanted = device & (call >= 0)
-    if not trace.calls.rows:
-        return wanted, np.zeros_like(wanted), start
-    arrival = np.maximum(start, trace.calls["start"][call])
-    arrives = (arrival < end) | (arrival == start)
-    return wanted, wanted & calls[call] & arrives, arrival
+    trace = explained.trace
+    called = trace.calls["start"][explained.device_call[rows]]
+    arrival: I64 = np.maximum(trace.device["start"][rows], called)
+    return arrival
+
+
+def _parts(rows: int) -> Iterator[slice]:
+    """Return slices of a table that together cover it: what is made of each stays small."""
+    return (slice(first, min(first + _PART, rows)) for first in range(0, rows, _PART))

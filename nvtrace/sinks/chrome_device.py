@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
+import numpy as np
+
+from nvtrace.model.arrays import I32, I64
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import COPY_KINDS, Attribution, DeviceKind
+from nvtrace.model.table import Table
 from nvtrace.sinks.chrome_layout import Layout
-from nvtrace.sinks.chrome_parts import head, lasting, members, placed
+from nvtrace.sinks.chrome_parts import head, members, placed
 from nvtrace.sinks.chrome_paths import RangePaths
-from nvtrace.sinks.chrome_rows import Number, Part, Rows, Text, Thousandths, When, text_by
-
-I32 = npt.NDArray[np.int32]
+from nvtrace.sinks.chrome_rows import Number, Part, Rows, Thousandths, When
+from nvtrace.sinks.chrome_texts import Texts
 
 
 class DeviceEvents:
@@ -21,108 +23,135 @@ class DeviceEvents:
     def __init__(self, explained: Explained, layout: Layout, zero: int) -> None:
         self._explained = explained
         self._trace = explained.trace
+        self._paths = RangePaths(explained)
         device = self._device = explained.trace.device
         step, correlation, node = explained.device_step, device["correlation"], device["graph_node"]
+        self._text = Texts(
+            [
+                *(device[name] for name in ("short_name", "name", "kind", "copy_kind", "stream")),
+                explained.device_how,
+                lambda rows: self._paths.codes(explained.device_range[rows]),
+                lambda rows: self._paths.codes(explained.device_capture[rows]),
+            ],
+            self._fragment,
+        )
         self._front: tuple[Part, ...] = (
-            self._heads(),
-            self._streams(),
-            When(correlation > 0, (b',"correlation":', Number(correlation))),
-            When(step >= 0, (b',"step":', Number(step))),
-            When(node > 0, (b',"graph_node":', Number(node))),
+            When(lambda rows: correlation[rows] > 0, (b',"correlation":', Number(correlation))),
+            When(lambda rows: step[rows] >= 0, (b',"step":', Number(step))),
+            When(lambda rows: node[rows] > 0, (b',"graph_node":', Number(node))),
         )
+        start, end = device["start"], device["end"]
         self._back: tuple[Part, ...] = (
-            *self._attribution(),
             b'},"ph":"X"',
-            *placed(layout.tracks, layout.device_lane, device["start"] - zero),
-            *lasting(device["start"], device["end"]),
+            *placed(layout.tracks, layout.device_lane, lambda rows: start[rows] - zero),
+            b',"dur":',
+            Thousandths(lambda rows: end[rows] - start[rows]),
+            b"}",
         )
 
-    def kernels(self) -> Rows:
-        """Return the rows of kernels, with how they were launched."""
-        details = self._trace.kernel_details
-
-        def column(name: str) -> I32:
-            values = np.full(self._device.rows, -1, np.int32)
-            values[details["row"]] = details[name]
-            return values
+    def kernels(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
+        """Return the rows of kernels, with how they were launched, without and with an arrow."""
+        details = LaunchDetails(self._trace.kernel_details)
 
         def triple(name: str) -> When:
-            x, y, z = (column(f"{name}_{axis}") for axis in "xyz")
+            x, y, z = (details.column(f"{name}_{axis}") for axis in "xyz")
             numbers = Number(x), b",", Number(y), b",", Number(z)
-            return When(x > 0, (b',"' + name.encode() + b'":[', *numbers, b"]"))
+            return When(lambda rows: x(rows) > 0, (f',"{name}":['.encode(), *numbers, b"]"))
 
-        registers = column("registers")
-        static, dynamic = column("static_shared"), column("dynamic_shared")
-        return Rows(
+        def single(column: str, key: bytes, least: int) -> When:
+            value = details.column(column)
+            return When(lambda rows: value(rows) >= least, (b',"' + key + b'":', Number(value)))
+
+        parts: tuple[Part, ...] = (
             *self._front,
             triple("grid"),
             triple("block"),
-            When(registers > 0, (b',"registers_per_thread":', Number(registers))),
-            When(static >= 0, (b',"static_shared_bytes":', Number(static))),
-            When(dynamic >= 0, (b',"dynamic_shared_bytes":', Number(dynamic))),
+            single("registers", b"registers_per_thread", 1),
+            single("static_shared", b"static_shared_bytes", 0),
+            single("dynamic_shared", b"dynamic_shared_bytes", 0),
             *self._back,
         )
+        return Rows(self._text, *parts), Rows(self._text, *parts, *arrival)
 
-    def others(self) -> Rows:
+    def others(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
         """Return the rows of copies, memsets and graph runs, with bytes and bandwidth."""
-        size, duration = self._device["bytes"], self._device["end"] - self._device["start"]
-        timed = (size >= 0) & (duration > 0)
+        device = self._device
+        size = device["bytes"]
+
+        def duration(rows: I64) -> I64:
+            return device["end"][rows] - device["start"][rows]
+
         # Bytes per ns are GB per s.
-        rate = np.where(timed, size * 1000 // np.maximum(duration, 1), 0)
-        return Rows(
+        rate = Thousandths(lambda rows: size[rows] * 1000 // np.maximum(duration(rows), 1))
+        parts: tuple[Part, ...] = (
             *self._front,
-            When(size >= 0, (b',"bytes":', Number(size))),
-            When(timed, (b',"bandwidth_gb_per_s":', Thousandths(rate))),
+            When(lambda rows: size[rows] >= 0, (b',"bytes":', Number(size))),
+            When(
+                lambda rows: (size[rows] >= 0) & (duration(rows) > 0),
+                (b',"bandwidth_gb_per_s":', rate),
+            ),
             *self._back,
         )
+        return Rows(self._text, *parts), Rows(self._text, *parts, *arrival)
 
-    def _heads(self) -> Text:
-        device, strings = self._device, self._trace.strings
-
-        def fragment(row: int) -> bytes:
-            name, full = strings[device["short_name"][row]], strings[device["name"][row]]
-            kind = DeviceKind(device["kind"][row])
-            copy_kind = COPY_KINDS.get(int(device["copy_kind"][row]))
-            args = {
-                "full_name": full if full != name else None,
-                "copy_kind": copy_kind if kind == DeviceKind.MEMCPY else None,
-            }
-            given = members(args)
-            return head(name, kind.name.lower()) + given + (b"," if given else b"")
-
-        names = ("short_name", "name", "kind", "copy_kind")
-        return text_by([device[name] for name in names], fragment)
-
-    def _streams(self) -> Text:
-        streams, devices = self._trace.streams, self._trace.devices
-
-        def fragment(row: int) -> bytes:
-            device = int(streams["device"][row])
-            args = {name: int(streams[name][row]) for name in ("stream", "context")}
-            return members(args | ({"device": devices[device].ordinal} if device >= 0 else {}))
-
-        table = np.empty(streams.rows, dtype=object)
-        table[:] = [fragment(row) for row in range(streams.rows)]
-        return Text(table, self._device["stream"])
-
-    def _attribution(self) -> tuple[Text, ...]:
-        explained = self._explained
-        paths = RangePaths(explained)
-        codes = np.append(paths.code, np.int32(-1))  # the last, -1, is read where there is no range
-
-        def how(row: int) -> bytes:
-            name = Attribution(explained.device_how[row]).name.lower()
-            return b',"attribution":"' + name.encode() + b'"'
-
-        def path(key: bytes, path: I32) -> Text:
-            start = b',"' + key + b'":"'
-            return text_by(
-                [path],
-                lambda row: start + paths.text(int(path[row])) + b'"' if path[row] >= 0 else b"",
-            )
-
-        return (
-            text_by([explained.device_how], how),
-            path(b"range", codes[explained.device_range]),
-            path(b"captured_in", codes[explained.device_capture]),
+    def _fragment(self, row: int) -> bytes:
+        device, strings, explained = self._device, self._trace.strings, self._explained
+        name, full = strings[device["short_name"][row]], strings[device["name"][row]]
+        kind = DeviceKind(device["kind"][row])
+        copy_kind = COPY_KINDS.get(int(device["copy_kind"][row]))
+        streams, stream = self._trace.streams, int(device["stream"][row])
+        number = int(streams["device"][stream])
+        args = {
+            "full_name": full if full != name else None,
+            "copy_kind": copy_kind if kind == DeviceKind.MEMCPY else None,
+            "stream": int(streams["stream"][stream]),
+            "context": int(streams["context"][stream]),
+            "device": self._trace.devices[number].ordinal if number >= 0 else None,
+            "attribution": Attribution(explained.device_how[row]).name.lower(),
+        }
+        ranges = {"range": explained.device_range, "captured_in": explained.device_capture}
+        paths = (
+            b',"%b":"%b"' % (key.encode(), self._paths.text(int(range_of[row])))
+            for key, range_of in ranges.items()
+            if range_of[row] >= 0
         )
+        return head(name, kind.name.lower()) + members(args) + b"".join(paths)
+
+
+class LaunchDetails:
+    """How kernels were launched, by row of ``device``."""
+
+    def __init__(self, details: Table) -> None:
+        rows = details["row"]
+        self._details = details
+        self._order = None if (rows[1:] > rows[:-1]).all() else np.argsort(rows)
+        self._rows = rows if self._order is None else rows[self._order]
+        self._last: tuple[I64, I64] | None = None
+
+    def column(self, name: str) -> Callable[[I64], I32]:
+        """Return the way to read a column, which gives -1 where nothing is known."""
+        values = self._details[name]
+
+        def read(rows: I64) -> I32:
+            place = self._places(rows)
+            if not len(values):
+                return np.full(len(rows), -1, np.int32)
+            return np.where(place >= 0, values.take(place, mode="clip"), np.int32(-1))
+
+        return read
+
+    def _places(self, rows: I64) -> I64:
+        """Return the rows of ``details``, -1 none. The same rows are asked for many times over."""
+        if self._last is None or self._last[0] is not rows:
+            self._last = rows, self._find(rows)
+        return self._last[1]
+
+    def _find(self, rows: I64) -> I64:
+        low, high = np.searchsorted(self._rows, [rows.min(), rows.max() + 1]).tolist()
+        if low == high:
+            return np.full(len(rows), -1)
+        near = self._rows[low:high]
+        place = np.minimum(np.searchsorted(near, rows), len(near) - 1)
+        known = near[place] == rows
+        place += low
+        return np.where(known, place if self._order is None else self._order[place], -1)

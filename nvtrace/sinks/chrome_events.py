@@ -1,151 +1,173 @@
-"""The events of a timeline, each shape a template of constant bytes, numbers and texts."""
+"""The events of a timeline, each shape a text, constant bytes and numbers."""
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64
+from nvtrace.model.arrays import I64
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import PayloadType, RangeFlag, RangeKind
+from nvtrace.sinks.chrome_choice import arrivals
 from nvtrace.sinks.chrome_device import DeviceEvents
 from nvtrace.sinks.chrome_layout import Layout, Shape
-from nvtrace.sinks.chrome_parts import head, lasting, members, placed
-from nvtrace.sinks.chrome_rows import Number, Part, Rows, Text, Thousandths, When, quoted, text_by
+from nvtrace.sinks.chrome_parts import head, members, placed
+from nvtrace.sinks.chrome_rows import Number, Part, Rows, Thousandths, When, quoted
+from nvtrace.sinks.chrome_texts import Texts
 from nvtrace.sinks.chrome_tracks import counter_owner
 
+Bools = npt.NDArray[np.bool_]
+RowsOf = Callable[[I64], I64]
 
-class Events:
+
+class EventRows:
     """Makes the rows of every shape of event.
 
     Args:
         explained: what to write.
         layout: lanes and the shapes in use.
-        arrow_end: when the arrow to each device row arrives, ns.
         zero: the time, in ns, that the file counts from.
     """
 
-    def __init__(self, explained: Explained, layout: Layout, arrow_end: I64, zero: int) -> None:
+    def __init__(self, explained: Explained, layout: Layout, zero: int) -> None:
         self._explained = explained
         self._trace = explained.trace
         self._layout = layout
-        self._arrow_end = arrow_end
         self._zero = zero
 
     def shapes(self) -> list[Rows]:
-        """Return the rows of each Shape, in the order of its values; none of shapes not in use."""
-        used = set(np.unique(self._layout.shape).tolist())
-        made: dict[Shape, Rows] = {}
-        if used & {Shape.RANGE, Shape.MARK}:
-            made[Shape.RANGE], made[Shape.MARK] = self._ranges()
-        if Shape.CALL in used:
-            made[Shape.CALL] = self._calls()
-        if used & {Shape.KERNEL, Shape.OTHER_DEVICE}:
-            device = DeviceEvents(self._explained, self._layout, self._zero)
-            made[Shape.KERNEL], made[Shape.OTHER_DEVICE] = device.kernels(), device.others()
-        if Shape.ARROW_START in used:
-            made[Shape.ARROW_START], made[Shape.ARROW_END] = self._arrows()
-        if Shape.COUNTER in used:
-            made[Shape.COUNTER] = self._counters()
-        return [made.get(shape, Rows()) for shape in Shape]
+        """Return the rows of each Shape, in the order of its values."""
+        made = {Shape.ARROW_START: self._arrow_starts(), Shape.COUNTER: self._counters()}
+        made[Shape.RANGE], made[Shape.MARK] = self._ranges()
+        made[Shape.CALL], made[Shape.LAUNCH] = self._calls()
+        device = DeviceEvents(self._explained, self._layout, self._zero)
+        arrival = self._arrival()
+        made[Shape.KERNEL], made[Shape.LAUNCHED_KERNEL] = device.kernels(arrival)
+        made[Shape.OTHER_DEVICE], made[Shape.LAUNCHED_OTHER] = device.others(arrival)
+        return [made[shape] for shape in Shape]
 
     def _ranges(self) -> tuple[Rows, Rows]:
         """Return the rows of ranges and of marks."""
-        explained, ranges = self._explained, self._trace.ranges
-        step, end_thread = explained.range_step, ranges["end_thread"]
-        elsewhere = b',"end_thread":', Number(self._trace.threads["tid"], end_thread)
+        ranges, explained = self._trace.ranges, self._explained
+        text = Texts(
+            [
+                *(ranges[name] for name in ("name", "domain", "category", "color", "text")),
+                explained.range_kind,
+                explained.range_guessed.view(np.uint8),
+                explained.range_flags,
+                explained.range_depth,
+                explained.range_attributes,
+                ranges["payload_type"],
+                lambda rows: np.where(self._counts(rows), 0, ranges["payload"][rows]),
+            ],
+            self._range_text,
+        )
+        step, tids, start = explained.range_step, self._trace.threads["tid"], ranges["start"]
         args: tuple[Part, ...] = (
-            self._heads(ranges["name"], "range"),
-            self._range_facts(),
-            b',"depth":',
-            Number(explained.range_depth),
-            When(step >= 0, (b',"step":', Number(step))),
-            When(end_thread != ranges["thread"], elsewhere),
-            text_by([ranges["payload_type"], ranges["payload"]], self._payload),
-            self._given("attributes", explained.range_attributes),
-            self._given("text", ranges["text"]),
+            When(lambda rows: step[rows] >= 0, (b',"step":', Number(step))),
+            When(
+                lambda rows: ranges["end_thread"][rows] != ranges["thread"][rows],
+                (b',"end_thread":', Number(lambda rows: tids[ranges["end_thread"][rows]])),
+            ),
+            When(self._counts, (b',"payload":', Number(ranges["payload"].view(np.uint64)))),
             b'},"ph":',
         )
-        where = self._placed(self._layout.range_lane, ranges["start"])
-        lasting_rows = Rows(*args, b'"X"', *where, *lasting(ranges["start"], ranges["end"]))
-        return lasting_rows, Rows(*args, b'"i","s":"t"', *where, b"}")
+        where = placed(
+            self._layout.tracks, self._layout.range_lane, lambda rows: start[rows] - self._zero
+        )
+        length = Thousandths(lambda rows: ranges["end"][rows] - start[rows])
+        lasting = Rows(text, *args, b'"X"', *where, b',"dur":', length, b"}")
+        return lasting, Rows(text, *args, b'"i","s":"t"', *where, b"}")
 
-    def _range_facts(self) -> Text:
-        explained, ranges = self._explained, self._trace.ranges
+    def _counts(self, rows: I64) -> Bools:
+        """Return whose payload is a whole number that is not negative."""
+        kind, value = (self._trace.ranges[name][rows] for name in ("payload_type", "payload"))
+        counts: Bools = (kind == PayloadType.UINT) | ((kind == PayloadType.INT) & (value >= 0))
+        return counts
+
+    def _range_text(self, row: int) -> bytes:
+        explained, trace = self._explained, self._trace
+        ranges = trace.ranges
+        flags = explained.range_flags[row]
+        domain, category = int(ranges["domain"][row]), int(ranges["category"][row])
+        color = int(ranges["color"][row])
+        attributes, text = int(explained.range_attributes[row]), int(ranges["text"][row])
+        args = {
+            "kind": RangeKind(explained.range_kind[row]).name.lower(),
+            "guessed": bool(explained.range_guessed[row]),
+            "domain": trace.domains[domain].name if domain >= 0 else None,
+            "category": trace.categories[category] if category >= 0 else None,
+            "color": f"#{color & 0xFFFFFF:06x}" if color else None,
+            **{flag.name.lower(): bool(flags & flag) for flag in RangeFlag if flag.name},
+            "depth": int(explained.range_depth[row]),
+            "payload": self._other_payload(row),
+        }
+        given = {"attributes": attributes, "text": text}
+        texts = (b',"%b":' % key.encode() + quoted(trace.strings[value])
+                 for key, value in given.items() if value >= 0)  # fmt: skip
+        return head(trace.strings[ranges["name"][row]], "range") + members(args) + b"".join(texts)
+
+    def _other_payload(self, row: int) -> int | float | str | None:
+        """Return the payload of a range where it is a negative number or has a fraction."""
+        kind, value = (self._trace.ranges[name][row] for name in ("payload_type", "payload"))
+        if kind == PayloadType.INT:
+            return int(value) if value < 0 else None
+        if kind != PayloadType.FLOAT:
+            return None
+        number = float(value.view(np.float64))
+        return number if math.isfinite(number) else str(number)
+
+    def _calls(self) -> tuple[Rows, Rows]:
+        """Return the rows of calls without and with an arrow."""
+        calls, strings, threads = self._trace.calls, self._trace.strings, self._trace.threads
+        step, correlation = self._explained.call_step, calls["correlation"]
 
         def fragment(row: int) -> bytes:
-            flags = explained.range_flags[row]
-            domain, category = int(ranges["domain"][row]), int(ranges["category"][row])
-            color = int(ranges["color"][row])
-            return members(
-                {
-                    "kind": RangeKind(explained.range_kind[row]).name.lower(),
-                    "guessed": bool(explained.range_guessed[row]),
-                    "domain": self._trace.domains[domain].name if domain >= 0 else None,
-                    "category": self._trace.categories[category] if category >= 0 else None,
-                    "color": f"#{color & 0xFFFFFF:06x}" if color else None,
-                    **{flag.name.lower(): bool(flags & flag) for flag in RangeFlag if flag.name},
-                }
-            )
+            thread = int(threads["tid"][calls["thread"][row]])
+            return head(strings[calls["name"][row]], "cuda") + members({"thread": thread})
 
-        columns = [ranges[name] for name in ("domain", "category", "color")]
-        derived = [explained.range_kind, explained.range_guessed.view(np.uint8)]
-        return text_by([*columns, *derived, explained.range_flags], fragment)
-
-    def _payload(self, row: int) -> bytes:
-        ranges = self._trace.ranges
-        kind, value = ranges["payload_type"][row], ranges["payload"][row : row + 1]
-        if kind == PayloadType.NONE:
-            return b""
-        dtype = {PayloadType.INT: np.int64, PayloadType.UINT: np.uint64}.get(kind, np.float64)
-        number = value.view(dtype)[0].item()
-        return (
-            b',"payload":' + json.dumps(number if math.isfinite(number) else str(number)).encode()
-        )
-
-    def _given(self, key: str, texts: I32) -> Text:
-        """Return a member of ``args``, absent where its row of strings is -1."""
-        start, strings = b',"' + key.encode() + b'":', self._trace.strings
-        return text_by(
-            [texts], lambda row: start + quoted(strings[texts[row]]) if texts[row] >= 0 else b""
-        )
-
-    def _heads(self, names: I32, category: str) -> Text:
-        strings = self._trace.strings
-        return text_by([names], lambda row: head(strings[names[row]], category))
-
-    def _calls(self) -> Rows:
-        calls = self._trace.calls
-        step, correlation = self._explained.call_step, calls["correlation"]
-        return Rows(
-            self._heads(calls["name"], "cuda"),
-            b'"thread":',
-            Number(self._trace.threads["tid"], calls["thread"]),
-            When(correlation > 0, (b',"correlation":', Number(correlation))),
-            When(step >= 0, (b',"step":', Number(step))),
+        where = self._on_call(lambda rows: rows)
+        parts: tuple[Part, ...] = (
+            When(lambda rows: correlation[rows] > 0, (b',"correlation":', Number(correlation))),
+            When(lambda rows: step[rows] >= 0, (b',"step":', Number(step))),
             b'},"ph":"X"',
-            *self._placed(self._layout.call_lane, calls["start"]),
-            *lasting(calls["start"], calls["end"]),
+            *where,
+            b',"dur":',
+            Thousandths(lambda rows: calls["end"][rows] - calls["start"][rows]),
+            b"}",
+        )
+        text = Texts([calls["name"], calls["thread"]], fragment)
+        return Rows(text, *parts), Rows(
+            text, *parts, *_departure(self._layout.first_launched, where)
         )
 
-    def _arrows(self) -> tuple[Rows, Rows]:
-        """Return the rows of the starts and of the ends, one of each a device row."""
-        trace, call = self._trace, self._explained.device_call
-        start, lane = trace.calls["start"][call], self._layout.call_lane[call]
-        # A viewer joins all that bear one id, so ids count device rows, over all processes.
-        identity = Number(np.arange(1, trace.device.rows + 1))
-        common: tuple[Part, ...] = (
-            b',\n{"name":"launch","cat":"launch","id":',
-            identity,
-            b',"ph":',
+    def _on_call(self, call_of: RowsOf) -> tuple[Part, ...]:
+        layout, start = self._layout, self._trace.calls["start"]
+        return placed(
+            layout.tracks,
+            lambda rows: layout.call_lane(call_of(rows)),
+            lambda rows: start[call_of(rows)] - self._zero,
         )
-        arrival = self._placed(self._layout.device_lane, self._arrow_end)
-        return (
-            Rows(*common, b'"s"', *self._placed(lane, start), b"}"),
-            Rows(*common, b'"f","bp":"e"', *arrival, b"}"),
+
+    def _arrow_starts(self) -> Rows:
+        """Return the rows of arrows that start beside the first one of their call."""
+        call = self._explained.device_call
+        return Rows(
+            None,
+            *_departure(lambda rows: rows, self._on_call(lambda rows: call[rows].astype(np.int64))),
         )
+
+    def _arrival(self) -> tuple[Part, ...]:
+        """Return the parts of an arrow's end, in the row of what it points at."""
+        where = placed(
+            self._layout.tracks,
+            self._layout.device_lane,
+            lambda rows: arrivals(self._explained, rows) - self._zero,
+        )
+        return *_arrow(lambda rows: rows), b'"f","bp":"e"', *where, b"}"
 
     def _counters(self) -> Rows:
         samples, counters = self._trace.samples, self._trace.counters
@@ -156,18 +178,27 @@ class Events:
         def fragment(row: int) -> bytes:
             counter = counters[samples["counter"][row]]
             label = f"{counter.name} ({counter.unit})" if counter.unit else counter.name
-            return b',\n{"name":' + quoted(label) + b',"args":{"value":'
+            value = repr(float(samples["value"][row])).encode()
+            return b',\n{"name":' + quoted(label) + b',"args":{"value":' + value
 
-        value = samples["value"]
         return Rows(
-            text_by([samples["counter"]], fragment),
-            text_by([value.view(np.int64)], lambda row: repr(float(value[row])).encode()),
+            Texts([samples["counter"], samples["value"].view(np.int64)], fragment),
             b'},"ph":"C","pid":',
-            Number(pids[samples["counter"]]),
+            Number(lambda rows: pids[samples["counter"][rows]]),
             b',"ts":',
-            Thousandths(samples["time"] - self._zero),
+            Thousandths(lambda rows: samples["time"][rows] - self._zero),
             b"}",
         )
 
-    def _placed(self, lane: I64, time: I64) -> tuple[Part, ...]:
-        return placed(self._layout.tracks, lane, time - self._zero)
+
+def _arrow(device: RowsOf) -> tuple[Part, ...]:
+    """Return what both ends of an arrow begin with.
+
+    A viewer joins all that bear one id, so ids count device rows, over all processes.
+    """
+    identity = Number(lambda rows: device(rows) + 1)
+    return b',\n{"name":"launch","cat":"launch","id":', identity, b',"ph":'
+
+
+def _departure(device: RowsOf, where: tuple[Part, ...]) -> tuple[Part, ...]:
+    return *_arrow(device), b'"s"', *where, b"}"

@@ -2,184 +2,229 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64
+from nvtrace.model.arrays import I32, I64, stable_order
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import DeviceKind, RangeStyle
-from nvtrace.model.trace import TraceData
+from nvtrace.sinks.chrome_arrows import Launches
 from nvtrace.sinks.chrome_choice import Chosen
 from nvtrace.sinks.chrome_lanes import spread
+from nvtrace.sinks.chrome_nesting import ApartCheck, NestCheck
+from nvtrace.sinks.chrome_order import (
+    STRETCH_ROWS,
+    Stretch,
+    device_stretches,
+    host_stretches,
+)
 from nvtrace.sinks.chrome_tracks import Groups, Tracks, counter_owner, make_tracks
 
+Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
 
 
 class Shape(IntEnum):
-    """The shapes of events. The row of an arrow, at either end, is that of its device row."""
+    """The shapes of events. Those that launch or are launched bring their arrow's end along.
+
+    The row of an arrow's start on its own, which a call has from its second arrow on, is that of
+    the device row.
+    """
 
     RANGE = 0
     CALL = 1
-    ARROW_START = 2
-    MARK = 3
+    LAUNCH = 2
+    ARROW_START = 3
     KERNEL = 4
-    OTHER_DEVICE = 5
-    ARROW_END = 6
-    COUNTER = 7
+    LAUNCHED_KERNEL = 5
+    OTHER_DEVICE = 6
+    LAUNCHED_OTHER = 7
+    MARK = 8
+    COUNTER = 9
 
 
 @dataclass(frozen=True)
+class Events:
+    """Some events in order.
+
+    Attributes:
+        shape: Shape of each.
+        row: its row in the table of that shape.
+        late: whether it must come behind those before it: it starts when the one before it does.
+    """
+
+    shape: Codes
+    row: I64
+    late: Bools
+
+
+class Lanes:
+    """The lanes of the rows of a table: mostly the first one of a row's group.
+
+    Args:
+        first: row in ``Tracks`` of the first lane of each group.
+        moved: rows on other lanes, ascending, and how many lanes further down each is.
+    """
+
+    def __init__(self, first: I64, moved: tuple[I64, I32]) -> None:
+        self._first = first
+        self._rows, self._lanes = moved
+
+    def of(self, rows: I64, group: npt.NDArray[np.integer]) -> I64:
+        """Return the row in ``Tracks`` of the lane of each of ``rows``, of the given groups."""
+        lane: I64 = self._first[group]
+        if len(self._rows):
+            place = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
+            lane += np.where(self._rows[place] == rows, self._lanes[place], 0)
+        return lane
+
+
 class Layout:
     """Lanes of the rows shown, and the sequence of events.
 
     Attributes:
         tracks: the viewer's processes and threads.
-        range_lane: row of the lane in ``tracks``, for each row of ``ranges``.
-        call_lane: the same for ``calls``.
-        device_lane: the same for ``device``. All are meaningless for rows not shown.
-        shape: Shape of each event, in the order of the file.
-        row: its row in the table of that shape.
     """
 
-    tracks: Tracks
-    range_lane: I64
-    call_lane: I64
-    device_lane: I64
-    shape: Codes
-    row: I64
+    def __init__(self, explained: Explained, chosen: Chosen) -> None:
+        self._explained = explained
+        self._trace = trace = explained.trace
+        self._chosen = chosen
+        self._groups = groups = Groups(trace)
+        self._launches = Launches(explained, chosen)
+        marks = chosen.ranges & (trace.ranges["style"] == RangeStyle.MARK)
+        self._marks = np.flatnonzero(marks)
+        self._samples = np.flatnonzero(chosen.samples)
+
+        lanes = np.zeros(groups.count, np.int64)
+        lanes[trace.ranges["thread"][self._marks]] = 1
+        host = self._host_lanes(lanes)
+        gpu = self._device_lanes(lanes)
+        counters = np.unique(trace.samples["counter"][self._samples]).tolist()
+        self.tracks: Tracks = make_tracks(
+            trace, lanes, [counter_owner(trace, row) for row in counters]
+        )
+        self._ranges, self._calls = (Lanes(self.tracks.first, moved) for moved in host)
+        self._device = Lanes(self.tracks.first, gpu)
+
+    def range_lane(self, rows: I64) -> I64:
+        """Return the row in ``tracks`` of the lane of each of some rows of ``ranges``."""
+        return self._ranges.of(rows, self._range_group(rows))
+
+    def call_lane(self, rows: I64) -> I64:
+        """Return the same for ``calls``."""
+        return self._calls.of(rows, self._trace.calls["thread"][rows])
+
+    def device_lane(self, rows: I64) -> I64:
+        """Return the same for ``device``."""
+        return self._device.of(rows, self._stream_group(rows))
+
+    def events(self) -> Iterator[Events]:
+        """Yield all events, on each lane by start, outer ones first.
+
+        Viewers sort by time and take what is simultaneous as it comes. So an arrow follows its
+        slice before anything inside that slice, and the host comes before the device.
+        """
+        for stretch in host_stretches(self._trace, self._chosen):
+            yield self._host_events(stretch)
+        yield from _plain(Shape.MARK, self._marks)
+        is_kernel = self._trace.device["kind"] == DeviceKind.KERNEL
+        for rows, late in device_stretches(self._trace, self._chosen):
+            shape = np.where(is_kernel[rows], Shape.KERNEL, Shape.OTHER_DEVICE).astype(np.uint8)
+            shape[self._chosen.arrows[rows]] += 1
+            yield Events(shape, rows, late)
+        yield from _plain(Shape.COUNTER, self._samples)
+
+    def first_launched(self, calls: I64) -> I64:
+        """Return the device row that the first arrow of each of some calls goes to, -1 none."""
+        return self._launches.first[calls].astype(np.int64)
+
+    def _host_events(self, stretch: Stretch) -> Events:
+        calls = np.where(stretch.is_call, stretch.row, -1)
+        shape = np.where(stretch.is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
+        shape[self._launches.first[calls] >= 0] = Shape.LAUNCH
+        count, devices = self._launches.more(calls)
+        if not len(devices):
+            return Events(shape, stretch.row, stretch.tied)
+        place = np.repeat(np.arange(len(calls)), count + 1)
+        further = np.zeros(len(place), np.bool_)
+        further[1:] = place[1:] == place[:-1]
+        shape, row, late = shape[place], stretch.row[place], stretch.tied[place] | further
+        shape[further], row[further] = Shape.ARROW_START, devices
+        return Events(shape, row, late)
+
+    def _stream_group(self, rows: I64) -> I64:
+        return self._trace.device["stream"][rows].astype(np.int64) + self._groups.streams
+
+    def _range_group(self, rows: I64) -> I64:
+        ranges = self._trace.ranges
+        paired = ranges["style"][rows] == RangeStyle.START_END
+        group: I64 = ranges["thread"][rows].astype(np.int64) + self._groups.paired * paired
+        return group
+
+    def _host_lanes(self, lanes: I64) -> tuple[tuple[I64, I32], tuple[I64, I32]]:
+        """Return the ranges and the calls that must move, and note how many lanes groups need.
+
+        Ranges and calls share their thread's lanes; start/end ranges have their own.
+        """
+        trace, chosen = self._trace, self._chosen
+        check = NestCheck(self._groups.count)
+        for stretch in host_stretches(trace, chosen):
+            calls = np.where(stretch.is_call, stretch.row, 0)
+            group = np.empty(len(stretch.row), np.int64)
+            group[stretch.is_call] = trace.calls["thread"][stretch.row[stretch.is_call]]
+            group[~stretch.is_call] = self._range_group(stretch.row[~stretch.is_call])
+            anchors = stretch.is_call & (self._launches.first[calls] >= 0)
+            check.add(group, stretch.start, stretch.end, anchors)
+        lanes[check.used] = 1
+        slices = np.flatnonzero(chosen.ranges & (trace.ranges["style"] != RangeStyle.MARK))
+        slices = slices[check.failed[self._range_group(slices)]]
+        called = np.flatnonzero(chosen.calls & check.failed[trace.calls["thread"]])
+        moved = _spread(
+            np.concatenate([self._range_group(slices), trace.calls["thread"][called]]),
+            np.concatenate([trace.ranges["start"][slices], trace.calls["start"][called]]),
+            np.concatenate([trace.ranges["end"][slices], trace.calls["end"][called]]),
+            np.repeat([False, True], [len(slices), len(called)])
+            & np.concatenate([slices < 0, self._launches.first[called] >= 0]),
+            lanes,
+        )
+        return _moved(slices, moved[: len(slices)]), _moved(called, moved[len(slices) :])
+
+    def _device_lanes(self, lanes: I64) -> tuple[I64, I32]:
+        """Return the rows that must move, and note how many lanes streams need."""
+        device = self._trace.device
+        check = ApartCheck(self._groups.count)
+        for rows, _ in device_stretches(self._trace, self._chosen):
+            start = device["start"][rows]
+            check.add(self._stream_group(rows), start, np.maximum(start, device["end"][rows]))
+        lanes[check.used] = 1
+        failed = check.failed[self._groups.streams :]
+        rows = np.flatnonzero(self._chosen.device & failed[device["stream"]])
+        group = self._stream_group(rows)
+        return _moved(rows, _spread(group, device["start"][rows], device["end"][rows], None, lanes))
 
 
-@dataclass(frozen=True)
-class _Slices:
-    """Rows with a duration, sorted by group, then start, then longer first."""
-
-    shape: Codes
-    row: I64
-    group: I64
-    lane: I32
-
-    def lanes_by_row(self, first: I64, shapes: tuple[Shape, ...], rows: int) -> I64:
-        """Return the row of the lane for each of the ``rows`` of a table."""
-        lanes = np.zeros(rows, np.int64)
-        own = np.isin(self.shape, shapes)
-        lanes[self.row[own]] = first[self.group[own]] + self.lane[own]
-        return lanes
-
-    def with_arrows(self, after: I64, arrows: I64, shape: Shape) -> tuple[Codes, I64]:
-        """Return shapes and rows in order, each of ``arrows`` put right behind slice ``after``."""
-        count = np.bincount(after, minlength=len(self.row))
-        place = np.arange(len(self.row)) + np.cumsum(count) - count
-        total = len(self.row) + len(arrows)
-        shapes = np.full(total, shape, np.uint8)
-        rows = np.empty(total, np.int64)
-        shapes[place], rows[place] = self.shape, self.row
-        rows[np.delete(np.arange(total), place)] = arrows[np.argsort(after, kind="stable")]
-        return shapes, rows
+def _plain(shape: Shape, rows: I64) -> Iterator[Events]:
+    for first in range(0, len(rows), STRETCH_ROWS):
+        some = rows[first : first + STRETCH_ROWS]
+        yield Events(np.full(len(some), shape, np.uint8), some, np.zeros(len(some), np.bool_))
 
 
-def lay_out(explained: Explained, chosen: Chosen) -> Layout:
-    """Give each row shown a lane, and order the events: on each lane by start, outer ones first."""
-    trace = explained.trace
-    groups = Groups(trace)
-    is_mark = trace.ranges["style"] == RangeStyle.MARK
-    marks = np.flatnonzero(chosen.ranges & is_mark)
-    samples = np.flatnonzero(chosen.samples)
-    host = _host_slices(explained, chosen, groups)
-    gpu = _device_slices(trace, chosen, groups)
-
-    lanes = np.zeros(groups.count, np.int64)
-    np.maximum.at(lanes, trace.ranges["thread"][marks], 1)
-    for slices in (host, gpu):
-        np.maximum.at(lanes, slices.group, slices.lane + 1)
-    counters = np.unique(trace.samples["counter"][samples]).tolist()
-    tracks = make_tracks(trace, lanes, [counter_owner(trace, row) for row in counters])
-
-    range_lane = host.lanes_by_row(tracks.first, (Shape.RANGE,), trace.ranges.rows)
-    range_lane[marks] = tracks.first[trace.ranges["thread"][marks]]
-    shape, row = _sequence(explained, chosen, host, gpu, marks, samples)
-    return Layout(
-        tracks,
-        range_lane,
-        host.lanes_by_row(tracks.first, (Shape.CALL,), trace.calls.rows),
-        gpu.lanes_by_row(tracks.first, (Shape.KERNEL, Shape.OTHER_DEVICE), trace.device.rows),
-        shape,
-        row,
-    )
-
-
-def _host_slices(explained: Explained, chosen: Chosen, groups: Groups) -> _Slices:
-    """Ranges and calls share their thread's lanes; start/end ranges have their own."""
-    trace, style = explained.trace, explained.trace.ranges["style"]
-    ranges = np.flatnonzero(chosen.ranges & (style != RangeStyle.MARK))
-    calls = np.flatnonzero(chosen.calls)
-    launching = np.zeros(trace.calls.rows, np.bool_)
-    launching[explained.device_call[chosen.arrows]] = True
-    thread = trace.ranges["thread"][ranges]
-    paired = style[ranges] == RangeStyle.START_END
-    return _sorted(
-        np.repeat(np.array([Shape.RANGE, Shape.CALL], np.uint8), [len(ranges), len(calls)]),
-        np.concatenate([ranges, calls]),
-        np.concatenate([thread + groups.paired * paired, trace.calls["thread"][calls]]),
-        np.concatenate([trace.ranges["start"][ranges], trace.calls["start"][calls]]),
-        np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]]),
-        np.concatenate([np.zeros(len(ranges), np.bool_), launching[calls]]),
-        nest=True,
-    )
-
-
-def _device_slices(trace: TraceData, chosen: Chosen, groups: Groups) -> _Slices:
-    rows = np.flatnonzero(chosen.device)
-    kernel = trace.device["kind"][rows] == DeviceKind.KERNEL
-    return _sorted(
-        np.where(kernel, Shape.KERNEL, Shape.OTHER_DEVICE).astype(np.uint8),
-        rows,
-        trace.device["stream"][rows] + groups.streams,
-        trace.device["start"][rows],
-        trace.device["end"][rows],
-        np.zeros(len(rows), np.bool_),
-        nest=False,
-    )
-
-
-def _sorted(
-    shape: Codes,
-    row: I64,
-    group: npt.NDArray[np.integer],
-    start: I64,
-    end: I64,
-    launching: npt.NDArray[np.bool_],
-    *,
-    nest: bool,
-) -> _Slices:
+def _spread(group: I64, start: I64, end: I64, anchors: Bools | None, lanes: I64) -> I32:
+    """Return how many lanes further down each slice goes; those without anchors may not nest."""
     end = np.maximum(start, end)
-    order = np.lexsort((-end, start, group))
-    groups: I64 = group[order].astype(np.int64)
-    lane = spread(groups, start[order], end[order], nest=nest, anchors=launching[order])
-    return _Slices(shape[order], row[order], groups, lane)
+    order = stable_order(group, start, -end)
+    nest = anchors is not None
+    inner = anchors[order] if anchors is not None else None
+    moved = np.empty(len(order), np.int32)
+    moved[order] = spread(group[order], start[order], end[order], nest=nest, anchors=inner)
+    np.maximum.at(lanes, group, moved + 1)
+    return moved
 
 
-def _sequence(
-    explained: Explained, chosen: Chosen, host: _Slices, gpu: _Slices, marks: I64, samples: I64
-) -> tuple[Codes, I64]:
-    """Return shape and row of each event.
-
-    Viewers sort by time and take what is simultaneous as it comes. So an arrow follows its slice
-    before anything inside that slice, and the host comes before the device.
-    """
-    arrows = np.flatnonzero(chosen.arrows)
-    of_call = np.zeros(explained.trace.calls.rows, np.int64)
-    of_device = np.zeros(explained.trace.device.rows, np.int64)
-    is_call = np.flatnonzero(host.shape == Shape.CALL)
-    of_call[host.row[is_call]] = is_call
-    of_device[gpu.row] = np.arange(len(gpu.row))
-    parts = [
-        host.with_arrows(of_call[explained.device_call[arrows]], arrows, Shape.ARROW_START),
-        (np.full(len(marks), Shape.MARK, np.uint8), marks),
-        gpu.with_arrows(of_device[arrows], arrows, Shape.ARROW_END),
-        (np.full(len(samples), Shape.COUNTER, np.uint8), samples),
-    ]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+def _moved(rows: I64, lanes: I32) -> tuple[I64, I32]:
+    return rows[lanes > 0], lanes[lanes > 0]

@@ -15,6 +15,8 @@ from nvtrace.sinks.files import atomic_output
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+Bytes = bytes | memoryview
+
 _GZIP_BITS = 31
 _PIECES_AHEAD = 4
 
@@ -26,7 +28,7 @@ class Output:
         self._file = file
         self.bytes = 0
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: Bytes) -> None:
         """Write ``piece``."""
         self._file.write(piece)
         self.bytes += len(piece)
@@ -41,7 +43,7 @@ class _Gzipped(Output):
         self._compressor = _fastest_zlib().compressobj(level=1, wbits=_GZIP_BITS)
         self._pending: deque[Future[None]] = deque()
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: Bytes) -> None:
         if self._pool is None:
             self._compress(piece)
             return
@@ -59,7 +61,7 @@ class _Gzipped(Output):
             self._pending.popleft().result()
         super().write(self._compressor.flush())
 
-    def _compress(self, piece: bytes) -> None:
+    def _compress(self, piece: Bytes) -> None:
         super().write(self._compressor.compress(piece))
 
 

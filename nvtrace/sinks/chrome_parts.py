@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_rows import Number, Part, Thousandths, quoted
+from nvtrace.sinks.chrome_rows import Choice, Part, Thousandths, quoted
+from nvtrace.sinks.chrome_texts import Source
 from nvtrace.sinks.chrome_tracks import Tracks
 
 
@@ -29,12 +29,10 @@ def members(args: Mapping[str, object]) -> bytes:
     )
 
 
-def placed(tracks: Tracks, lane: I64, time: I64) -> tuple[Part, ...]:
+def placed(tracks: Tracks, lane: Source, time: Source) -> tuple[Part, ...]:
     """Return lane and time (ns) of events."""
-    where = b',"pid":', Number(tracks.pid, lane), b',"tid":', Number(tracks.tid, lane)
-    return *where, b',"ts":', Thousandths(time)
-
-
-def lasting(start: I64, end: I64) -> tuple[Part, ...]:
-    """Return the duration (ns) of events, and their end."""
-    return b',"dur":', Thousandths(np.maximum(end - start, 0)), b"}"
+    numbers = zip(tracks.pid.tolist(), tracks.tid.tolist(), strict=True)
+    texts = [b',"pid":%d,"tid":%d' % pair for pair in numbers]
+    width = max(map(len, texts), default=1)
+    lanes = Choice(np.array([text.ljust(width) for text in texts], f"V{width}"), lane)
+    return lanes, b',"ts":', Thousandths(time)

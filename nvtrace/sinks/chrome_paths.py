@@ -5,58 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64, factorize
+from nvtrace.model.arrays import I32
 from nvtrace.model.explained import Explained
 from nvtrace.sinks.chrome_rows import quoted
+from nvtrace.sinks.chrome_texts import Codes
 from nvtrace.sinks.names import cut
 
 _SEPARATOR = b" / "
 _NAME_WIDTH = 100
 _OUTER, _INNER = 6, 6
+_NONE = -2
 
 
 class RangePaths:
-    """The distinct paths of a trace's ranges.
-
-    Attributes:
-        code: the path of each range, of shape (ranges,): equal where all names are.
-    """
+    """The paths of a trace's ranges, equal where the names of all ranges on them are."""
 
     def __init__(self, explained: Explained) -> None:
         self._strings = explained.trace.strings
-        self.code: I32 = np.full(len(explained.range_depth), -1, np.int32)
-        names, parents, levels = [], [], []
-        count = 0
-        for level, rows in enumerate(_levels(explained.range_depth)):
-            outer = explained.range_parent[rows]
-            parent = np.where(outer >= 0, self.code[outer], -1).astype(np.int64)
-            key = (parent + 1) * len(self._strings) + explained.range_name[rows]
-            distinct, codes = factorize(key)
-            self.code[rows] = codes + count
-            names += (distinct % len(self._strings)).tolist()
-            parents += (distinct // len(self._strings) - 1).tolist()
-            levels += [level] * len(distinct)
-            count += len(distinct)
-        self._names: list[int] = names
-        self._parents: list[int] = parents
-        self._levels: list[int] = levels
+        self._names_of, self._parent = explained.range_name, explained.range_parent
+        # One more than the path of each range, 0 where it was not asked for. The last, which
+        # stands for no range, is never 0.
+        self._path: I32 = np.zeros(len(self._names_of) + 1, np.int32)
+        self._path[-1] = _NONE + 1
+        self._codes = Codes()
+        self._names: list[int] = []
+        self._parents: list[int] = []
+        self._levels: list[int] = []
         self._escaped: dict[int, bytes] = {}
         self._texts: dict[int, bytes] = {}
 
-    def text(self, code: int) -> bytes:
-        """Return the names of path ``code``, outermost first, the middle of many left out.
+    def codes(self, ranges: I32) -> I32:
+        """Return the code of the path of each of some ranges, negative where there is none."""
+        levels = [ranges[self._path[ranges] == 0]]
+        while len(levels[-1]):
+            outer = self._parent[levels[-1]]
+            levels.append(outer[self._path[outer] == 0])
+        for level in reversed(levels[:-1]):
+            self._learn(level)
+        found: I32 = self._path[ranges] - 1
+        return found
+
+    def _learn(self, ranges: I32) -> None:
+        """Find the paths of ranges whose parents' paths are known."""
+        outer = self._path[self._parent[ranges]] - 1
+        name = self._names_of[ranges]
+        codes, fresh = self._codes.of([outer, name])
+        self._path[ranges] = codes + 1
+        for row in fresh:
+            parent = int(outer[row])
+            self._names.append(int(name[row]))
+            self._parents.append(parent)
+            self._levels.append(self._levels[parent] + 1 if parent >= 0 else 0)
+
+    def text(self, row: int) -> bytes:
+        """Return the names of the path of a range, outermost first, the middle of many left out.
 
         They come escaped as in a JSON string, without the quotes.
         """
+        return self._text(int(self.codes(np.array([row], np.int32))[0]))
+
+    def _text(self, code: int) -> bytes:
         text = self._texts.get(code)
         if text is None:
             parent, level = self._parents[code], self._levels[code]
             if parent < 0:
                 text = self._name(code)
             elif level < _OUTER + _INNER:
-                text = self.text(parent) + _SEPARATOR + self._name(code)
+                text = self._text(parent) + _SEPARATOR + self._name(code)
             else:
                 text = _SEPARATOR.join(self._ends(code))
             self._texts[code] = text
@@ -73,12 +89,6 @@ class RangePaths:
         chain = [code]
         while self._parents[chain[-1]] >= 0:
             chain.append(self._parents[chain[-1]])
-        yield self.text(chain[-_OUTER])
+        yield self._text(chain[-_OUTER])
         yield b"..."
         yield from (self._name(inner) for inner in reversed(chain[:_INNER]))
-
-
-def _levels(depth: npt.NDArray[np.integer]) -> list[I64]:
-    """Return the rows of each depth, outermost first."""
-    order = np.argsort(depth, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(depth[order])) + 1) if len(depth) else []

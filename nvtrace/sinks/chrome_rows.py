@@ -1,12 +1,12 @@
-"""Rows of bytes at a few hundred nanoseconds each: numbers in fixed columns, texts from tables.
+"""Rows of bytes at some hundred nanoseconds each: one text, then numbers in fixed columns.
 
 JSON allows blanks before a number, so numbers of any size fit one template; what a row lacks is
-overwritten with blanks. Texts are encoded once and joined in between, so that their length is free.
+overwritten with blanks. Rows whose texts have one length are one array of bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
@@ -14,128 +14,144 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import I64
+from nvtrace.sinks.chrome_digits import Words, integers, thousandths
+from nvtrace.sinks.chrome_texts import Source, Texts, values_of
 from nvtrace.sinks.names import valid_utf8
 
 Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+Buffer = npt.NDArray[np.uint8]
 
-_CHUNK_ROWS = 8192
-_CHUNK_BYTES = 64 << 20
+_PIECE_BYTES = 32 << 20
 _BLANK = ord(" ")
-_GROUP = 10_000
 
 
-def _words(form: str, count: int) -> npt.NDArray[np.uint32]:
-    """Return ``form % n`` for n below ``count``: four bytes each, as one machine word."""
-    return np.frombuffer("".join(form % n for n in range(count)).encode(), np.uint32)
-
-
-# The last four digits: with leading zeros, or from row 10,000 on, where no digits precede, blanks.
-_LAST = np.concatenate([_words("%04d", _GROUP), _words("%4d", _GROUP)])
-_EARLIER = _LAST.copy()
-_EARLIER[_GROUP] = np.frombuffer(b"    ", np.uint32)[0]
-_FRACTIONS = _words(".%03d", 1000)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Number:
-    """A column of integers from 0: row ``i`` has ``values[index[i]]``, or ``values[i]``."""
+    """A column of integers from 0, by row."""
 
-    values: Array
-    index: Array | None = None
+    values: Source
 
-    def words(self, rows: Array) -> list[Array]:
+    def words(self, rows: I64) -> list[Words]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
-        return _digits(_narrow(self.values[rows if self.index is None else self.index[rows]]))
+        return integers(values_of(self.values, rows))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Thousandths:
     """A column of integers from 0, written as decimals of three digits: 1234 as 1.234."""
 
-    values: Array
+    values: Source
 
-    def words(self, rows: Array) -> list[Array]:
+    def words(self, rows: I64) -> list[Words]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
-        whole, rest = _split(_narrow(self.values[rows]), 1000)
-        return [*_digits(whole), _FRACTIONS[rest]]
+        return thousandths(values_of(self.values, rows))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of a few constants of equal length: row ``i`` has ``table[index[i]]``."""
+
+    table: Array
+    index: Source
+
+    def values(self, rows: I64) -> Array:
+        """Return the constants of the chosen rows, each as one value."""
+        return self.table.take(values_of(self.index, rows))
+
+
+@dataclass(frozen=True, eq=False)
 class When:
-    """Constant bytes and numbers of the rows where ``present`` is true; blanks in the others."""
+    """Parts of the rows where ``present`` is true; blanks in the others."""
 
-    present: npt.NDArray[np.bool_]
-    parts: tuple[bytes | Number | Thousandths, ...]
-
-
-@dataclass(frozen=True)
-class Text:
-    """Bytes from a table: row ``i`` has ``table[index[i]]``."""
-
-    table: npt.NDArray[np.object_]
-    index: Array
+    present: Source
+    parts: tuple[bytes | Number | Thousandths | Choice, ...]
 
 
-Part = bytes | Number | Thousandths | When | Text
+Part = bytes | Number | Thousandths | Choice | When
 
 
 class Rows:
-    """The rows of one shape: every row is the same parts with its own values."""
+    """The rows of one shape: a text, and the same parts with each row's own values."""
 
-    def __init__(self, *parts: Part) -> None:
-        self._columns: list[Text | list[Part]] = []
-        for part in parts:
-            if isinstance(part, Text):
-                if any(part.table):
-                    self._columns.append(part)
-            elif self._columns and isinstance(self._columns[-1], list):
-                self._columns[-1].append(part)
-            else:
-                self._columns.append([part])
+    def __init__(self, text: Texts | None, *parts: Part) -> None:
+        self._text = text
+        self._parts = parts
 
-    @property
-    def width(self) -> int:
-        """The number of columns that ``columns`` returns."""
-        return len(self._columns)
+    def pieces(self, rows: I64) -> Iterator[tuple[Buffer, list[tuple[I64, Buffer]]]]:
+        """Yield the chosen rows, in any order, in pieces of bounded size.
 
-    @property
-    def longest(self) -> int:
-        """The bytes of a row that has the longest text of every table."""
-        texts = [column.table for column in self._columns if isinstance(column, Text)]
-        return 512 + sum(max(map(len, table), default=0) for table in texts)
+        Yields:
+            The bytes of a piece, and the same by length: which of ``rows`` they are, and the bytes
+            of each, of shape (rows, length).
+        """
+        if self._text is None:
+            lengths = places = np.zeros(len(rows), np.int64)
+        else:
+            lengths, places = self._text.find(rows)
+        short = lengths.astype(np.uint16) if int(lengths.max(initial=0)) < 1 << 16 else lengths
+        order = np.argsort(short, kind="stable")
+        lengths, places = lengths[order], places[order]
+        block = block_of(self._parts, rows[order])
+        ends: I64 = np.cumsum(lengths + block.shape[1])
+        first = 0
+        while first < len(rows):
+            before = int(ends[first - 1]) if first else 0
+            last = int(np.searchsorted(ends, before + _PIECE_BYTES, side="right"))
+            part = slice(first, max(last, first + 1))
+            first = part.stop
+            yield self._piece(order[part], lengths[part], places[part], block[part])
 
-    def columns(self, rows: Array) -> list[npt.NDArray[np.object_]]:
-        """Return the chosen rows in pieces: arrays of bytes, to be joined row by row."""
-        return [
-            column.table[column.index[rows]] if isinstance(column, Text) else _block(column, rows)
-            for column in self._columns
-        ]
+    def _piece(
+        self, order: I64, lengths: I64, places: I64, block: Buffer
+    ) -> tuple[Buffer, list[tuple[I64, Buffer]]]:
+        width = block.shape[1]
+        piece = np.empty(int(lengths.sum()) + block.size, np.uint8)
+        cut, offset = [], 0
+        for part in runs(lengths):
+            length, count = int(lengths[part.start]), part.stop - part.start
+            stop = offset + count * (length + width)
+            rows = piece[offset:stop].reshape(count, length + width)
+            if self._text is not None and length:
+                fields(rows, 0, length)[:] = self._text.take(length, places[part])
+            if width:
+                fields(rows, length, width)[:] = fields(block[part], 0, width)
+            cut.append((order[part], rows))
+            offset = stop
+        return piece, cut
 
 
 def render(
-    shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: npt.NDArray[np.integer]
-) -> Iterator[tuple[int, bytes]]:
-    """Yield a sequence of rows in pieces of bounded size: how many, and their bytes.
+    shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64, late: Bools
+) -> Iterator[memoryview | bytes]:
+    """Yield rows in pieces of bounded size.
 
     Args:
         shapes: the shapes of rows.
         shape: which shape each row of the output has, of shape (n,).
         row: which row of that shape it is, of shape (n,).
+        late: those that come behind all others, in order, of shape (n,); the others come as it is
+            quickest.
     """
-    used = [(index, shapes[index]) for index in np.unique(shape).tolist()]
-    longest = max((rows.longest for _, rows in used), default=1)
-    step = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // longest))
-    for start in range(0, len(shape), step):
-        part = slice(start, start + step)
-        chosen = [(rows, np.flatnonzero(shape[part] == index)) for index, rows in used]
-        width = max(rows.width for rows, places in chosen if len(places))
-        out = np.full((len(shape[part]), width), b"", dtype=object)
-        for rows, places in chosen:
-            if len(places):
-                for column, pieces in enumerate(rows.columns(row[part][places])):
-                    out[places, column] = pieces
-        yield len(out), b"".join(out.ravel().tolist())
+    for index, rows in enumerate(shapes):
+        chosen = row[(shape == index) & ~late]
+        if len(chosen):
+            yield from (piece.data for piece, _ in rows.pieces(chosen))
+    if late.any():
+        yield from _in_order(shapes, shape[late], row[late])
+
+
+def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64) -> Iterator[bytes]:
+    lines = np.empty(len(shape), dtype=object)
+    for index, rows in enumerate(shapes):
+        places = np.flatnonzero(shape == index)
+        if len(places):
+            for _, cut in rows.pieces(row[places]):
+                for which, of_length in cut:
+                    width = of_length.shape[1]
+                    lines[places[which]] = fields(of_length, 0, width).astype(object)
+    yield b"".join(lines.tolist())
 
 
 def quoted(text: str) -> bytes:
@@ -144,80 +160,53 @@ def quoted(text: str) -> bytes:
     return encoded.encode()
 
 
-def text_by(columns: Sequence[Array], encode: Callable[[int], bytes]) -> Text:
-    """Return a ``Text`` whose entries are made once for each combination of the columns' values.
-
-    Args:
-        columns: integers of equal length.
-        encode: makes the entry from the first row that has the combination.
-    """
-    codes = np.zeros(len(columns[0]), np.int32)
-    for column in columns:
-        distinct, own = factorize(column)
-        if len(distinct) > 1:
-            codes = factorize(codes.astype(np.int64) * len(distinct) + own)[1]
-    first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    table = np.empty(len(first), dtype=object)
-    table[:] = [encode(row) for row in first.tolist()]
-    return Text(table, codes)
+def runs(values: Array) -> Iterable[slice]:
+    """Return the stretches of equal values, in order."""
+    if not len(values):
+        return
+    edges = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
+    yield from map(slice, edges[:-1], edges[1:])
 
 
-def _narrow(values: Array) -> Array:
-    """Return the values unsigned, in 32 bits where they fit: those divide three times as fast.
-
-    Negative ones, which stand for none and end up blank, are taken for 0.
-    """
-    if values.dtype.kind == "i":
-        values = np.maximum(values, 0)
-    return values.astype(np.uint32 if int(values.max(initial=0)) < 2**32 else np.uint64)
+def fields(rows: Buffer, offset: int, width: int) -> Array:
+    """Return ``width`` bytes of each row as one value, to read or to set; no copy."""
+    return np.ndarray((len(rows),), f"V{width}", rows.data, offset, rows.strides[:1])
 
 
-def _split(values: Array, divisor: int) -> tuple[Array, Array]:
-    high = values // values.dtype.type(divisor)
-    return high, values - high * values.dtype.type(divisor)
-
-
-def _digits(values: Array) -> list[Array]:
-    columns: list[Array] = []
-    table = _LAST
-    largest = int(values.max(initial=0))
-    while largest >= _GROUP:
-        rest, low = _split(values, _GROUP)
-        low += (rest == 0).astype(low.dtype) * low.dtype.type(_GROUP)
-        columns.insert(0, table[low])
-        values, table, largest = rest, _EARLIER, largest // _GROUP
-    return [table[values + values.dtype.type(_GROUP)], *columns]
-
-
-def _block(parts: Sequence[Part], rows: Array) -> npt.NDArray[np.object_]:
+def block_of(parts: Sequence[Part], rows: I64) -> Buffer:
+    """Return the bytes of ``parts`` for the chosen rows, of shape (rows, width)."""
     template = bytearray()
-    words: list[tuple[int, Array]] = []
-    blanks: list[tuple[int, int, Array]] = []
+    columns: list[tuple[int, Array]] = []
+    blanks: list[tuple[int, int, I64]] = []
+    made: dict[int, list[Any]] = {}
 
     def add(part: Part) -> None:
         if isinstance(part, bytes):
             template.extend(part)
         elif isinstance(part, When):
-            absent = np.flatnonzero(~part.present[rows])
+            absent = np.flatnonzero(~values_of(part.present, rows))
             if len(absent) < len(rows):
                 start = len(template)
                 for inner in part.parts:
                     add(inner)
                 blanks.append((start, len(template), absent))
-        elif not isinstance(part, Text):
-            for word in part.words(rows):
-                words.append((len(template), word))
-                template.extend(b"    ")
+        else:
+            if id(part) not in made:
+                made[id(part)] = (
+                    [part.values(rows)] if isinstance(part, Choice) else part.words(rows)
+                )
+            for column in made[id(part)]:
+                columns.append((len(template), column))
+                template.extend(bytes(column.itemsize))
 
     for part in parts:
         add(part)
-    if not template:
-        return np.full(len(rows), b"", dtype=object)
     block = np.empty((len(rows), len(template)), np.uint8)
-    block[:] = np.frombuffer(template, np.uint8)
-    for offset, word in words:
-        np.ndarray((len(rows),), np.uint32, block.data, offset, (len(template),))[:] = word
+    if not template:
+        return block
+    fields(block, 0, len(template))[:] = np.void(bytes(template))
+    for offset, column in columns:
+        np.ndarray(column.shape, column.dtype, block.data, offset, block.strides[:1])[:] = column
     for start, stop, absent in blanks:
         block[absent, start:stop] = _BLANK
-    return block.view(f"S{len(template)}")[:, 0].astype(object)
+    return block

@@ -1,0 +1,134 @@
+"""In which order rows are written: by start, outer ones first, a stretch of time at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.model.arrays import I64, time_order
+from nvtrace.model.schema import RangeStyle
+from nvtrace.model.table import Table
+from nvtrace.model.trace import TraceData
+from nvtrace.sinks.chrome_choice import Chosen
+
+Bools = npt.NDArray[np.bool_]
+
+STRETCH_ROWS = 32_768
+
+
+class Ordered:
+    """The rows of a table by start, longer first; mostly they stand so already.
+
+    Args:
+        table: with columns ``start`` and ``end``.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._order = None if _in_order(table) else time_order(
+            {"start": table["start"], "end": np.maximum(table["start"], table["end"])}
+        )  # fmt: skip
+
+    def rows(self, first: int, last: int) -> I64:
+        """Return the rows at some positions of the order."""
+        return np.arange(first, last) if self._order is None else self._order[first:last]
+
+    def start_at(self, position: int) -> int:
+        """Return the start of the row at a position, the largest number behind the last."""
+        if position >= self._table.rows:
+            return np.iinfo(np.int64).max
+        row = position if self._order is None else self._order[position]
+        return int(self._table["start"][row])
+
+    def position_of(self, time: int, first: int) -> int:
+        """Return the position, from ``first`` on, of what starts at ``time`` or later."""
+        start = self._table["start"]
+        if self._order is None:
+            return first + int(np.searchsorted(start[first:], time))
+        return int(np.searchsorted(start, time, sorter=self._order))
+
+
+def _in_order(table: Table) -> bool:
+    for first in range(0, table.rows, 1 << 20):
+        part = slice(first, first + (1 << 20) + 1)
+        start, end = table["start"][part], table["end"][part]
+        later = start[1:] > start[:-1]
+        if not (later | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))).all():
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows that start in a stretch of time, by start, longer first.
+
+    Attributes:
+        is_call: whether each is a row of ``calls``, otherwise of ``ranges``.
+        row: its row.
+        start: ns.
+        end: ns, not before ``start``.
+        tied: whether it starts when the one before it does.
+    """
+
+    is_call: Bools
+    row: I64
+    start: I64
+    end: I64
+    tied: Bools
+
+
+def host_stretches(trace: TraceData, chosen: Chosen) -> Iterator[Stretch]:
+    """Yield the chosen ranges, without marks, and calls."""
+    ranges, calls = Ordered(trace.ranges), Ordered(trace.calls)
+    slices = chosen.ranges & (trace.ranges["style"] != RangeStyle.MARK)
+    at_range = at_call = 0
+    while at_range < trace.ranges.rows or at_call < trace.calls.rows:
+        half = STRETCH_ROWS // 2
+        until = min(ranges.start_at(at_range + half), calls.start_at(at_call + half))
+        next_range = ranges.position_of(until, at_range)
+        next_call = calls.position_of(until, at_call)
+        if (next_range, next_call) == (at_range, at_call):  # they all start at once
+            next_range = ranges.position_of(until + 1, at_range)
+            next_call = calls.position_of(until + 1, at_call)
+        own = ranges.rows(at_range, next_range)
+        own = own[slices[own]]
+        launched = calls.rows(at_call, next_call)
+        launched = launched[chosen.calls[launched]]
+        if len(own) or len(launched):
+            yield _merged(trace, own, launched)
+        at_range, at_call = next_range, next_call
+
+
+def _merged(trace: TraceData, ranges: I64, calls: I64) -> Stretch:
+    is_call = np.repeat([False, True], [len(ranges), len(calls)])
+    row = np.concatenate([ranges, calls])
+    start = np.concatenate([trace.ranges["start"][ranges], trace.calls["start"][calls]])
+    end = np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]])
+    end = np.maximum(start, end)
+    order = np.argsort(start, kind="stable")
+    tied = _same_as_before(start[order])
+    if tied.any():
+        among = tied.copy()
+        among[:-1] |= tied[1:]
+        of_ties = order[among]
+        order[among] = of_ties[np.lexsort((-end[of_ties], start[of_ties]))]
+    return Stretch(is_call[order], row[order], start[order], end[order], tied)
+
+
+def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[tuple[I64, Bools]]:
+    """Yield chosen rows of ``device``, and whether each starts when the one before it does."""
+    ordered = Ordered(trace.device)
+    for first in range(0, trace.device.rows, STRETCH_ROWS):
+        rows = ordered.rows(first, min(first + STRETCH_ROWS, trace.device.rows))
+        rows = rows[chosen.device[rows]]
+        if len(rows):
+            yield rows, _same_as_before(trace.device["start"][rows])
+
+
+def _same_as_before(values: I64) -> Bools:
+    same = np.zeros(len(values), np.bool_)
+    same[1:] = values[1:] == values[:-1]
+    return same
