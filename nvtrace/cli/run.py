@@ -131,7 +131,10 @@ class _Run:
             from nvtrace.cli.late_adapters import LateAdapters
 
             LateAdapters(profiler)
-        status = script.run(self._program)
+        try:
+            status = script.run(self._program)
+        except KeyboardInterrupt:  # once more, while the first was dealt with
+            status = script.INTERRUPTED
         if os.getpid() != self._pid:
             return status  # a fork of the program: its parent records
         with redirect_stdout(sys.stderr), _undisturbed():

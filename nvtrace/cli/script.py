@@ -113,8 +113,9 @@ def run(program: Program) -> int:
     except SystemExit as error:
         status = _exit_status(error)
     except KeyboardInterrupt as error:
-        _print(error, module)
         status = INTERRUPTED
+        with suppress(KeyboardInterrupt):  # some interrupt twice
+            _print(error, module)
     except BaseException as error:
         _print(error, module)
         status = 1

@@ -206,6 +206,11 @@ class TestKeepsWhatWasRecorded:
             ("sys.exit(5)", 5),
             ("raise ValueError", 1),
             ("raise KeyboardInterrupt", 130),
+            (
+                "import signal; sys.excepthook = lambda *_: signal.raise_signal(2)"
+                "; raise KeyboardInterrupt",
+                130,
+            ),
             ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); time.sleep(900)", -15),
             ("import os, signal; os.kill(os.getpid(), signal.SIGINT); time.sleep(900)", 130),
         ],
