@@ -8,15 +8,15 @@ import sysconfig
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-LIBRARY = "nvtrace.native.buffers"
+LIBRARIES = ("nvtrace.native.buffers", "nvtrace.native.pages")
 
 
 class BuildNative(build_ext):
-    """Builds a library for ctypes, without Python's version in its name, and an extension."""
+    """Builds libraries for ctypes, without Python's version in their names, and an extension."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """Return the file's path; the name comes with its packages or without."""
-        if LIBRARY.endswith(fullname):
+        if any(library.endswith(fullname) for library in LIBRARIES):
             return fullname.replace(".", "/") + ".so"
         return str(super().get_ext_filename(fullname))
 
@@ -30,7 +30,7 @@ def native(name: str, *options: str) -> Extension:
     )
 
 
-parts = [native(LIBRARY, "-pthread")]
+parts = [native(library, "-pthread") for library in LIBRARIES]
 # relies on the interpreter's lock
 if sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED"):
     parts += [native("nvtrace.native.recorder"), native("nvtrace.native.calls")]

@@ -31,12 +31,14 @@ def native():
     from nvtrace.sources.cupti.shim import LIBRARY, Shim
     return Shim().counts().buffers == 0 if LIBRARY.exists() else None
 from nvtrace.emit.native import Block, BestNest
+from nvtrace.sources import sqlite_native
 print(json.dumps({
     "file": nvtrace.__file__,
     "version": importlib.metadata.version("nvtrace"),
     "typed": importlib.resources.files("nvtrace").joinpath("py.typed").is_file(),
     "bare": importlib.util.find_spec("adapters") is not None,
     "buffers": native(),
+    "pages": sqlite_native.library() is not None,
     "recorder": [Block.__module__, BestNest.__module__],
 }))
 """
@@ -61,14 +63,14 @@ def shipped() -> set[str]:
     return files | {"nvtrace/py.typed"}
 
 
-BUFFERS = "nvtrace/native/buffers.so"
+LIBRARIES = {"nvtrace/native/buffers.so", "nvtrace/native/pages.so"}
 RECORDER = f"nvtrace/native/recorder{sysconfig.get_config_var('EXT_SUFFIX')}"
 CALLS = RECORDER.replace("recorder", "calls")
 BUILT = {
-    "wheel": {BUFFERS, RECORDER, CALLS},
-    "wheel_of_sdist": {BUFFERS, RECORDER, CALLS},
-    "editable": {BUFFERS, RECORDER, CALLS},
-    "wheel_without_header": {BUFFERS},
+    "wheel": LIBRARIES | {RECORDER, CALLS},
+    "wheel_of_sdist": LIBRARIES | {RECORDER, CALLS},
+    "editable": LIBRARIES | {RECORDER, CALLS},
+    "wheel_without_header": LIBRARIES,
     "wheel_without_compiler": set(),
 }
 """The native parts that each way of installing has to bring."""
@@ -169,7 +171,8 @@ def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: P
     assert found["version"] == version()
     assert found["typed"]
     assert not found["bare"], "a top-level package called adapters got installed"
-    assert found["buffers"] is (True if BUFFERS in BUILT[kind] else None)
+    assert found["buffers"] is (True if BUILT[kind] >= LIBRARIES else None)
+    assert found["pages"] == (BUILT[kind] >= LIBRARIES)
     native = ["nvtrace.native.recorder"] * 2
     plain = ["nvtrace.emit.blocks", "nvtrace.emit.nest"]
     assert found["recorder"] == (native if RECORDER in BUILT[kind] else plain)

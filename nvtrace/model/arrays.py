@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +11,50 @@ import numpy.typing as npt
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
+
+
+def constant(value: Any, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return ``count`` times one value, read-only, in the memory of one."""
+    column: npt.NDArray[Any] = np.broadcast_to(np.array([value], dtype), count)
+    return column
+
+
+def is_constant(column: npt.NDArray[Any]) -> bool:
+    """Return whether a column is known to hold one value only: one that ``constant`` made."""
+    return len(column) > 0 and column.strides[0] == 0
+
+
+def taken(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the chosen rows, by place or by mask; a constant stays one."""
+    if not is_constant(column):
+        some: npt.NDArray[Any] = column[rows]
+        return some
+    count = np.count_nonzero(rows) if rows.dtype == np.bool_ else len(rows)
+    return constant(column[0], int(count), column.dtype)
+
+
+def choose(columns: dict[str, npt.NDArray[Any]], rows: npt.NDArray[Any]) -> None:
+    """Keep the chosen rows of columns, in their order; columns in one memory stay in one."""
+    alike: dict[object, list[str]] = {}
+    for name, column in columns.items():
+        where = column.__array_interface__["data"][0], column.strides, column.dtype
+        alike.setdefault(where, []).append(name)
+    for names in alike.values():
+        columns.update(dict.fromkeys(names, taken(columns[names[0]], rows)))
+
+
+def in_order(rows: I64) -> bool:
+    """Return whether distinct rows are in ascending order."""
+    return bool((rows[1:] > rows[:-1]).all())
+
+
+def joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return columns one behind the other; constants of one value stay one."""
+    filled = [column for column in columns if len(column)] or list(columns[:1])
+    if all(is_constant(column) and column[0] == filled[0][0] for column in filled):
+        dtype = np.result_type(*filled)
+        return constant(filled[0][0], sum(map(len, filled)), dtype)
+    return np.concatenate(columns)
 
 
 def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
@@ -24,6 +68,8 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     """
     if not len(values):
         return values, np.empty(0, np.int32)
+    if is_constant(values):
+        return values[:1].copy(), constant(0, len(values), np.int32)
     low, high = int(values.min()), int(values.max())
     if high - low > 4 * len(values) + 65536:
         return _factorize_sparse(values)
@@ -89,5 +135,17 @@ def time_order(columns: Mapping[str, npt.NDArray[Any]]) -> I64:
     """
     if not columns:
         return np.empty(0, np.int64)
-    keys = [columns["start"], -columns["end"]]
-    return stable_order(*keys, columns["kind"]) if "kind" in columns else stable_order(*keys)
+    start = columns["start"]
+    if in_order(start):
+        return np.arange(len(start))
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    same = np.zeros(len(order) + 1, np.bool_)
+    np.equal(ordered[1:], ordered[:-1], out=same[1:-1])
+    ties = np.flatnonzero(same[1:] | same[:-1])
+    if len(ties):
+        rows = order[ties]
+        keys = [start[rows], -columns["end"][rows]]
+        keys += [columns["kind"][rows]] if "kind" in columns else []
+        order[ties] = rows[stable_order(*keys)]
+    return order

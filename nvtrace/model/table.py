@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.model.arrays import choose, constant, is_constant, joined
 from nvtrace.model.schema import ColumnSpec
 
 Array = npt.NDArray[Any]
@@ -15,6 +16,9 @@ Array = npt.NDArray[Any]
 
 class Table(Mapping[str, npt.NDArray[Any]]):
     """Columns of equal length, by name, read-only: ``table["start"]``.
+
+    A column that holds one value throughout may lie in the memory of one (``arrays.constant``), and
+    two columns that are equal in that of either.
 
     Args:
         spec: the catalogue entry that names the columns and their dtypes.
@@ -34,9 +38,7 @@ class Table(Mapping[str, npt.NDArray[Any]]):
         self.spec = spec
         self._columns: dict[str, Array] = {}
         for name, column in spec.items():
-            array = np.ascontiguousarray(columns[name], dtype=column.dtype).view()
-            array.flags.writeable = False
-            self._columns[name] = array
+            self._columns[name] = _frozen(columns[name], column.dtype)
         lengths = {array.shape for array in self._columns.values()}
         if len(lengths) != 1 or len(next(iter(lengths))) != 1:
             raise ValueError(f"columns differ in shape: {lengths}")
@@ -54,7 +56,7 @@ class Table(Mapping[str, npt.NDArray[Any]]):
         """Return the rows of all ``parts``, in order."""
         if not parts:
             return cls.empty(spec)
-        return cls(spec, {name: np.concatenate([part[name] for part in parts]) for name in spec})
+        return cls(spec, {name: joined([part[name] for part in parts]) for name in spec})
 
     @property
     def rows(self) -> int:
@@ -63,7 +65,9 @@ class Table(Mapping[str, npt.NDArray[Any]]):
 
     def take(self, rows: Array) -> Table:
         """Return the chosen rows: an index array or a boolean mask."""
-        return Table(self.spec, {name: array[rows] for name, array in self._columns.items()})
+        columns = dict(self._columns)
+        choose(columns, rows)
+        return Table(self.spec, columns)
 
     def __getitem__(self, name: str) -> Array:
         return self._columns[name]
@@ -76,3 +80,11 @@ class Table(Mapping[str, npt.NDArray[Any]]):
 
     def __repr__(self) -> str:
         return f"<Table of {self._length} rows: {', '.join(self._columns)}>"
+
+
+def _frozen(column: npt.ArrayLike, dtype: type[np.generic]) -> Array:
+    if isinstance(column, np.ndarray) and is_constant(column):
+        return constant(column[0], len(column), dtype)
+    array = np.ascontiguousarray(column, dtype=dtype).view()
+    array.flags.writeable = False
+    return array

@@ -8,14 +8,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import constant, is_constant
 from nvtrace.model.nsys_ddl import MEMSET_NAME, graph_name
 from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Domain
 from nvtrace.sources.nsys_identity import Identities
 from nvtrace.sources.nsys_names import NO_ID, Names, ScopedNames
-from nvtrace.sources.sqlite_reader import Rows, SqliteReader
+from nvtrace.sources.sqlite_columns import (
+    REALS,
+    TEXTS,
+    Coded,
+    Rows,
+    Wanted,
+    absent,
+    codes,
+    combined,
+    spread,
+    values,
+)
+from nvtrace.sources.sqlite_reader import SqliteReader
 
 Columns = dict[str, npt.NDArray[Any]]
 I32 = npt.NDArray[np.int32]
@@ -23,7 +35,6 @@ I64 = npt.NDArray[np.int64]
 
 # NVTX_EVENTS.eventType; 70 to 72 are the same things imported from an NVTXT file
 _PUSH_POP, _START_END, _MARK = (59, 70), (60, 71), (34, 72)
-_CATEGORY_NAME, _DOMAIN_CREATE = 33, 75
 # CUPTI_ACTIVITY_KIND_RUNTIME.eventClass of rows that repeat a call for its backtrace
 _BACKTRACE = 67
 OPEN = -(2**63) + 1
@@ -63,89 +74,73 @@ class EventReader:
             return {}
         where = Rows("eventType", (*_PUSH_POP, *_START_END, *_MARK))
         wanted = {
-            "start": 0,
-            "end": OPEN,
-            "eventType": 0,
-            "globalTid": 0,
-            "endGlobalTid": 0,
-            "textId": NO_ID,
-            "domainId": 0,
-            "category": 0,
-            "color": 0,
-            "jsonTextId": NO_ID,
-            # a payload of exactly this value is taken for none
-            **dict.fromkeys(_PAYLOADS, OPEN),
+            "start": values(),
+            "end": values(OPEN),
+            **dict.fromkeys(("eventType", "globalTid", "endGlobalTid"), codes()),
+            **dict.fromkeys(("domainId", "category", "color"), codes()),
+            **dict.fromkeys(("textId", "jsonTextId"), codes(NO_ID)),
+            **dict.fromkeys(("text", "jsonText"), TEXTS),
+            **{name: _payload_form(kind) for name, kind in _PAYLOADS.items()},
         }
-        texts = dict.fromkeys(("text", "jsonText"), self.strings.intern)
-        rows = self.reader.columns_of(table, wanted, texts, where)
-        style = np.full(len(rows["start"]), RangeStyle.PUSH_POP, np.uint8)
-        style[np.isin(rows["eventType"], _START_END)] = RangeStyle.START_END
-        style[np.isin(rows["eventType"], _MARK)] = RangeStyle.MARK
-        marks = style == RangeStyle.MARK
-        end = np.where(marks, rows["start"], rows["end"])
+        rows = self.reader.read(table, wanted, where)
+        inline, inline_json = (self._inline(rows.pop(name)) for name in ("text", "jsonText"))
+        start, end = rows["start"], rows["end"]
+        style = rows.pop("eventType").map(_styles)
+        np.copyto(end, start, where=style == RangeStyle.MARK)
+        payload_type, payload = _payloads(rows)
         thread = self.identities.threads(rows["globalTid"])
-        end_thread = thread.copy()
-        elsewhere = np.flatnonzero(
-            (rows["endGlobalTid"] != 0) & (rows["endGlobalTid"] != rows["globalTid"])
+        domain, category = self._scopes(
+            rows.pop("globalTid"), rows.pop("domainId"), rows.pop("category")
         )
-        end_thread[elsewhere] = self.identities.threads(rows["endGlobalTid"][elsewhere])
-        payload_type, payload = self._payloads(rows, where)
-        domain, category = self._scopes(thread, rows["domainId"], rows["category"])
         return {
-            "start": rows["start"],
+            "start": start,
             "end": end,
-            "name": _preferred(rows["text"], self.names.rows(rows["textId"])),
+            "name": _preferred(inline, self.names.rows(rows.pop("textId"))),
             "domain": domain,
             "category": category,
             "thread": thread,
-            "end_thread": end_thread,
+            "end_thread": self._end_threads(thread, rows.pop("endGlobalTid")),
             "style": style,
-            "flags": np.where(end == OPEN, RangeFlag.UNFINISHED, 0).astype(np.uint8),
-            "color": rows["color"].astype(np.uint32),
+            "flags": unfinished_flags(end == OPEN),
+            "color": rows.pop("color").astype(np.uint32),
             "payload_type": payload_type,
             "payload": payload,
-            "text": _preferred(rows["jsonText"], self.names.optional_rows(rows["jsonTextId"])),
+            "text": _preferred(inline_json, self.names.optional_rows(rows.pop("jsonTextId"))),
         }
 
-    def _payloads(self, rows: Columns, where: Rows) -> tuple[npt.NDArray[np.uint8], I64]:
-        """Return the type and the bits of each range's payload."""
-        types = np.zeros(len(rows["start"]), np.uint8)
-        bits = np.zeros(len(types), np.int64)
-        for name, kind in _PAYLOADS.items():
-            chosen = (rows[name] != OPEN) & (types == PayloadType.NONE)
-            if chosen.any():
-                values = rows[name]
-                if kind is PayloadType.FLOAT:
-                    values = self.reader.reals("NVTX_EVENTS", name, where).view(np.int64)
-                bits[chosen] = values[chosen]
-                types[chosen] = kind
-        return types, bits
+    def _inline(self, texts: Coded) -> I32:
+        """Return the rows of texts, -1 for NULL."""
+        intern = self.strings.intern
+        rows = [-1 if text is None else intern(text) for text in texts.values.tolist()]
+        return texts.spread(np.array(rows, np.int32))
 
-    def _scopes(self, thread: I32, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
+    def _end_threads(self, thread: I32, global_tids: Coded) -> I32:
+        """Return where ranges ended: on the thread where they began, unless the file says other."""
+
+        def stated(distinct: I64) -> I32:
+            rows = np.full(len(distinct), -1, np.int32)
+            rows[distinct != 0] = self.identities.thread_rows(distinct[distinct != 0])
+            return rows
+
+        ended = global_tids.map(stated)
+        if is_constant(ended) and ended[0] < 0:
+            return thread
+        return np.where(ended >= 0, ended, thread)
+
+    def _scopes(self, global_tids: Coded, domains: Coded, categories: Coded) -> tuple[I32, I32]:
         """Return domain and category rows: ids are per process, categories per domain too."""
-        domain_names = ScopedNames(self.reader, self.names, _DOMAIN_CREATE, ["domainId"])
-        keys = ["domainId", "category"]
-        category_names = ScopedNames(self.reader, self.names, _CATEGORY_NAME, keys)
-        process_rows, process_codes = factorize(self.identities.process_of(thread))
-        domain_values, domain_codes = factorize(domain_ids)
-        category_values, category_codes = factorize(category_ids)
-        combined = process_codes.astype(np.int64) * max(len(domain_values), 1) + domain_codes
-        combined = combined * max(len(category_values), 1) + category_codes
-        distinct, codes = factorize(combined)
-        domain_rows = np.empty(len(distinct), np.int32)
-        category_rows = np.empty(len(distinct), np.int32)
-        for row, value in enumerate(distinct.tolist()):
-            rest, category_code = divmod(value, len(category_values))
-            process_code, domain_code = divmod(rest, len(domain_values))
-            process = int(process_rows[process_code])
+        names = ScopedNames(self.reader, self.names)
+        processes = Coded(global_tids.each(self.identities.process_rows), global_tids.codes)
+        keys, scope = combined(processes, domains, categories)
+        rows = np.empty((2, len(keys)), np.int32)
+        for place in sorted(range(len(keys)), key=keys.__getitem__):
+            process, domain, category = keys[place]
             key = self.identities.process_key(process)
-            domain, category = int(domain_values[domain_code]), int(category_values[category_code])
-            name = domain_names.get(key, domain) or (f"domain {domain}" if domain else "")
-            scope = (process, name)
-            domain_rows[row] = self.domains.setdefault(scope, len(self.domains))
-            text = category_names.get(key, domain, category) or f"category {category}"
-            category_rows[row] = self.categories.intern(text) if category else -1
-        return domain_rows[codes], category_rows[codes]
+            name = names.domain(key, domain) or (f"domain {domain}" if domain else "")
+            text = names.category(key, domain, category) or f"category {category}"
+            rows[0, place] = self.domains.setdefault((process, name), len(self.domains))
+            rows[1, place] = self.categories.intern(text) if category else -1
+        return spread(rows[0], scope), spread(rows[1], scope)
 
     def domain_table(self) -> tuple[Domain, ...]:
         """Return the domains met so far, by row."""
@@ -158,92 +153,93 @@ class EventReader:
         if not {"start", "end"} <= set(columns):
             return {}
         where = Rows("eventClass", (_BACKTRACE,), inverse=True) if "eventClass" in columns else ""
-        wanted = {"start": 0, "end": OPEN, "globalTid": 0, "correlationId": 0, "nameId": NO_ID}
-        rows = self.reader.integers(table, wanted, where)
-        thread = self.identities.threads(rows["globalTid"])
+        wanted = {
+            "start": values(),
+            "end": values(OPEN),
+            "globalTid": codes(),
+            "correlationId": values(),
+            "nameId": codes(NO_ID),
+        }
+        rows = self.reader.read(table, wanted, where)
         return {
             "start": rows["start"],
             "end": rows["end"],
             "name": self.names.rows(rows["nameId"], api=self.abi_versions),
-            "thread": thread,
-            "process": self.identities.process_of(thread),
+            "thread": self.identities.threads(rows["globalTid"]),
+            "process": self.identities.processes(rows["globalTid"]),
             "correlation": rows["correlationId"],
         }
 
     def kernels(self) -> Columns:
         """Return the columns of DEVICE for kernels."""
         columns = self.reader.columns(_KERNEL)
-        full = [name for name in ("demangledName", "shortName", "mangledName") if name in columns]
-        short = [name for name in ("shortName", "demangledName", "mangledName") if name in columns]
-        rows = self._activity(_KERNEL, dict.fromkeys(full, NO_ID))
+        full: list[str] = [
+            name for name in ("demangledName", "shortName", "mangledName") if name in columns
+        ]
+        short: list[str] = [
+            name for name in ("shortName", "demangledName", "mangledName") if name in columns
+        ]
+        rows = self._activity(_KERNEL, dict.fromkeys(full, codes(NO_ID)))
         if not rows:
             return {}
-        unnamed = np.full(len(rows["start"]), NO_ID, np.int64)
-        return self._device(
-            rows,
-            DeviceKind.KERNEL,
-            self.names.rows(rows[full[0]] if full else unnamed),
-            self.names.rows(rows[short[0]] if short else unnamed),
-        )
+        if not full:
+            full = short = ["name"]
+            rows["name"] = absent(codes(NO_ID), len(rows["start"]))
+        names, short_names = (self.names.rows(rows[one[0]]) for one in (full, short))
+        return self._device(rows, DeviceKind.KERNEL, names, short_names)
 
     def memory(self, kind: DeviceKind) -> Columns:
         """Return the columns of DEVICE for memory copies or sets."""
         table = f"CUPTI_ACTIVITY_KIND_{kind.name}"
-        rows = self._activity(table, {"bytes": -1, "copyKind": 0})
+        rows = self._activity(table, {"bytes": codes(-1), "copyKind": codes()})
         if not rows:
             return {}
-        possible = (rows["bytes"] >= 0) & (rows["bytes"] < _MOST_BYTES)
-        rows["bytes"] = np.where(possible, rows["bytes"], -1)
         if kind is DeviceKind.MEMCPY:
             names = self.names.copy_rows(rows["copyKind"])
         else:
-            names = np.full(len(rows["start"]), self.strings.intern(MEMSET_NAME), np.int32)
+            names = constant(self.strings.intern(MEMSET_NAME), len(rows["start"]), np.int32)
         return self._device(rows, kind, names, names)
 
     def graphs(self) -> Columns:
         """Return the columns of DEVICE for whole graph runs (graph-level tracing)."""
-        rows = self._activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"graphId": 0})
+        rows = self._activity("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"graphId": codes()})
         if not rows:
             return {}
-        distinct, codes = factorize(rows["graphId"])
-        texts = [graph_name(graph) for graph in distinct.tolist()]
-        names = self.strings.intern_all(texts)[codes] if texts else codes
+        names = rows["graphId"].map(
+            lambda graphs: self.strings.intern_all(map(graph_name, graphs.tolist()))
+        )
         return self._device(rows, DeviceKind.GRAPH, names, names)
 
-    def _activity(self, table: str, extra: dict[str, int]) -> dict[str, I64]:
+    def _activity(self, table: str, extra: dict[str, Wanted]) -> dict[str, Any]:
         if not {"start", "end"} <= set(self.reader.columns(table)):
             return {}
+        coded = ("globalPid", "deviceId", "contextId", "streamId", "graphNodeId")
         wanted = {
-            "start": 0,
-            "end": 0,
-            "globalPid": 0,
-            "deviceId": 0,
-            "contextId": 0,
-            "streamId": 0,
-            "correlationId": 0,
-            "graphNodeId": 0,
+            **dict.fromkeys(("start", "end", "correlationId"), values()),
+            **dict.fromkeys(coded, codes()),
         }
-        return self.reader.integers(table, wanted | extra)
+        return self.reader.read(table, wanted | extra)
 
     def _device(
-        self, rows: dict[str, I64], kind: DeviceKind, names: I32, short_names: I32
+        self, rows: dict[str, Any], kind: DeviceKind, names: I32, short_names: I32
     ) -> Columns:
         count = len(rows["start"])
-        process = self.identities.processes(rows["globalPid"])
+        process = rows.pop("globalPid")
+        sizes, copies = (rows.pop(name, None) for name in ("bytes", "copyKind"))
         return {
             "start": rows["start"],
             "end": rows["end"],
             "name": names,
             "short_name": short_names,
-            "kind": np.full(count, kind, np.uint8),
+            "kind": constant(kind, count, np.uint8),
             "stream": self.identities.streams(
-                process, rows["deviceId"], rows["contextId"], rows["streamId"]
+                process, *(rows.pop(name) for name in ("deviceId", "contextId", "streamId"))
             ),
-            "process": process,
+            "process": self.identities.processes(process),
             "correlation": rows["correlationId"],
-            "bytes": rows.get("bytes", np.full(count, -1, np.int64)),
-            "copy_kind": rows.get("copyKind", np.zeros(count, np.int64)).astype(np.uint8),
-            "graph_node": rows["graphNodeId"].view(np.uint64),
+            "bytes": sizes.map(_possible_sizes) if sizes else constant(-1, count, np.int64),
+            "copy_kind": copies.astype(np.uint8) if copies else constant(0, count, np.uint8),
+            "graph_node": rows["graphNodeId"].astype(np.uint64),
         }
 
     def kernel_details(self) -> Columns:
@@ -259,8 +255,8 @@ class EventReader:
             "staticSharedMemory": "static_shared",
             "dynamicSharedMemory": "dynamic_shared",
         }
-        rows = self.reader.integers(_KERNEL, dict.fromkeys(columns, 0))
-        return {columns[name]: values for name, values in rows.items()}
+        rows = self.reader.read(_KERNEL, dict.fromkeys(columns, codes()))
+        return {columns[name]: column.astype(np.int32) for name, column in rows.items()}
 
     def graph_nodes(self) -> Columns:
         """Return who created which CUDA graph node, where the export says so."""
@@ -269,18 +265,60 @@ class EventReader:
                 break
         else:
             return {}
-        wanted = {"start": 0, "end": 0, "globalTid": 0, "graphNodeId": 0, "originalGraphNodeId": 0}
-        rows = self.reader.integers(table, wanted, "graphNodeId IS NOT NULL")
+        wanted = dict.fromkeys(("start", "end"), values())
+        wanted |= dict.fromkeys(("globalTid", "graphNodeId", "originalGraphNodeId"), codes())
+        rows = self.reader.read(table, wanted, "graphNodeId IS NOT NULL")
         return {
             "start": rows["start"],
             "end": rows["end"],
             "thread": self.identities.threads(rows["globalTid"]),
             "process": self.identities.processes(rows["globalTid"]),
-            "node": rows["graphNodeId"].view(np.uint64),
-            "original": rows["originalGraphNodeId"].view(np.uint64),
+            "node": rows["graphNodeId"].astype(np.uint64),
+            "original": rows["originalGraphNodeId"].astype(np.uint64),
         }
+
+
+def unfinished_flags(unfinished: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """Return the flags of ranges that never closed, or did."""
+    if not unfinished.any():
+        return constant(0, len(unfinished), np.uint8)
+    return np.where(unfinished, np.uint8(RangeFlag.UNFINISHED), np.uint8(0))
+
+
+def _payload_form(kind: PayloadType) -> Wanted:
+    # a payload of exactly this value is taken for none
+    return REALS if kind is PayloadType.FLOAT else codes(OPEN)
+
+
+def _payloads(rows: dict[str, Any]) -> tuple[npt.NDArray[np.uint8], I64]:
+    """Return the type and the bits of each range's payload."""
+    count = len(rows["start"])
+    types, bits = constant(PayloadType.NONE, count, np.uint8), constant(0, count, np.int64)
+    for name, kind in _PAYLOADS.items():
+        column = rows.pop(name)
+        known = (
+            column.values != OPEN if column.values.dtype == np.int64 else ~np.isnan(column.values)
+        )
+        if known.any():
+            chosen = column.spread(known) & (types == PayloadType.NONE)
+            types = np.where(chosen, np.uint8(kind), types)
+            bits = np.where(chosen, column.spread(column.values.view(np.int64)), bits)
+    return types, bits
+
+
+def _styles(event_types: I64) -> npt.NDArray[np.uint8]:
+    styles = np.full(len(event_types), RangeStyle.PUSH_POP, np.uint8)
+    styles[np.isin(event_types, _START_END)] = RangeStyle.START_END
+    styles[np.isin(event_types, _MARK)] = RangeStyle.MARK
+    return styles
+
+
+def _possible_sizes(sizes: I64) -> I64:
+    return np.where((sizes >= 0) & (sizes < _MOST_BYTES), sizes, -1)
 
 
 def _preferred(inline: I32, registered: I32) -> I32:
     """Return the rows of inline texts, of registered ones where there is none."""
+    if is_constant(inline):
+        return registered if inline[0] < 0 else inline
     return np.where(inline >= 0, inline, registered)

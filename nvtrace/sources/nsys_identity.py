@@ -14,12 +14,12 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import factorize
 from nvtrace.model.schema import STREAMS, THREADS
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Device, Process
 from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names
+from nvtrace.sources.sqlite_columns import Coded, combined, spread
 from nvtrace.sources.sqlite_reader import SqliteReader
 
 I32 = npt.NDArray[np.int32]
@@ -64,41 +64,38 @@ class Identities:
             self._devices[process, ordinal] = device
             _handed_out(self._streams, [(process, ordinal, context, stream)])
 
-    def processes(self, global_ids: I64) -> I32:
+    def processes(self, global_ids: Coded) -> I32:
         """Return process rows of globalTid or globalPid values, int32 of shape (n,)."""
-        distinct, codes = factorize(global_ids & PROCESS_MASK)
-        return _handed_out(self._processes, distinct.tolist())[codes]
+        return global_ids.map(self.process_rows)
 
-    def threads(self, global_tids: I64) -> I32:
+    def process_rows(self, global_ids: I64) -> I32:
+        """Return process rows of distinct globalTid or globalPid values, int32 of shape (m,)."""
+        return _handed_out(self._processes, (global_ids & PROCESS_MASK).tolist())
+
+    def threads(self, global_tids: Coded) -> I32:
         """Return thread rows of globalTid values, int32 of shape (n,)."""
-        self.processes(global_tids)
-        distinct, codes = factorize(global_tids)
-        return _handed_out(self._threads, distinct.tolist())[codes]
+        return global_tids.map(self.thread_rows)
 
-    def process_of(self, thread: I32) -> I32:
-        """Return the process rows of thread rows, int32 of shape (n,)."""
-        keys = np.fromiter(self._threads, np.int64, len(self._threads))
-        return self.processes(keys)[thread] if len(keys) else thread
+    def thread_rows(self, global_tids: I64) -> I32:
+        """Return thread rows of distinct globalTid values, int32 of shape (m,)."""
+        self.process_rows(global_tids)
+        return _handed_out(self._threads, global_tids.tolist())
 
     def process_key(self, row: int) -> int:
         """Return the globalPid of a process row."""
         return list(self._processes)[row]
 
-    def streams(self, process: I32, device: I64, context: I64, stream: I64) -> I32:
-        """Return stream rows of (process row, CUDA device, context, stream), int32."""
-        codes = np.zeros(len(process), np.int32)
-        for column in (process, device, context, stream):
-            distinct, column_codes = factorize(np.asarray(column))
-            _, codes = factorize(codes.astype(np.int64) * max(len(distinct), 1) + column_codes)
-        first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
-        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-        keys = [
-            (int(process[row]), int(device[row]), int(context[row]), int(stream[row]))
-            for row in first.tolist()
-        ]
-        for key in keys:
-            self.device(key[0], key[1])
-        return _handed_out(self._streams, keys)[codes]
+    def streams(self, global_pids: Coded, device: Coded, context: Coded, stream: Coded) -> I32:
+        """Return stream rows of (globalPid, CUDA device, context, stream), int32 of shape (n,)."""
+        process = Coded(global_pids.each(self.process_rows), global_pids.codes)
+        keys, found = combined(process, device, context, stream)
+        rows = np.empty(len(keys), np.int32)
+        for place in sorted(range(len(keys)), key=keys.__getitem__):
+            owner, ordinal, within, number = keys[place]
+            self.device(owner, ordinal)
+            known = self._streams
+            rows[place] = known.setdefault((owner, ordinal, within, number), len(known))
+        return spread(rows, found)
 
     def device(self, process: int, ordinal: int) -> int:
         """Return the device row of a process's CUDA ordinal."""
@@ -140,7 +137,7 @@ class Identities:
         keys = np.fromiter(self._threads, np.int64, len(self._threads))
         return Table(
             THREADS,
-            {"process": self.processes(keys), "tid": keys & np.int64(0xFFFFFF), "name": names},
+            {"process": self.process_rows(keys), "tid": keys & np.int64(0xFFFFFF), "name": names},
         )
 
     def device_table(self) -> tuple[Device, ...]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from nvtrace.model.arrays import factorize
 from nvtrace.model.trace import Counter
 from nvtrace.sources.nsys_identity import Identities
+from nvtrace.sources.sqlite_columns import Coded
 from nvtrace.sources.sqlite_reader import SqliteReader
 
 I64 = npt.NDArray[np.int64]
@@ -41,7 +42,7 @@ def _memory(reader: SqliteReader, identities: Identities, counters: list[Counter
     rows = reader.integers(_MEMORY, wanted)
     kept = np.flatnonzero(np.isin(rows["memKind"], _ON_DEVICE))
     kept = kept[np.argsort(rows["start"][kept], kind="stable")]
-    process = identities.processes(rows["globalPid"])[kept]
+    process = identities.processes(Coded.of(rows["globalPid"]))[kept]
     device = rows["deviceId"][kept]
     change = np.where(
         rows["memoryOperationType"][kept] == _ALLOCATION, rows["bytes"][kept], -rows["bytes"][kept]

@@ -35,6 +35,7 @@ from nvtrace.sources import nsys_facts
 from nvtrace.sources.nsys_events import Columns, EventReader
 from nvtrace.sources.nsys_identity import Identities
 from nvtrace.sources.nsys_names import Names
+from nvtrace.sources.sqlite_columns import REALS, Coded, values
 from nvtrace.sources.sqlite_reader import SqliteReader
 
 I32 = npt.NDArray[np.int32]
@@ -155,6 +156,8 @@ class _Saved:
         if ranges:
             special = {"row": 0, "flags": 0, "payloadType": 0, "payload": 0}
             rows = self._reader.integers("NVTRACE_RANGES", special)
+            for name in ("flags", "payload_type", "payload"):
+                ranges[name] = ranges[name].copy()
             ranges["flags"][rows["row"]] = rows["flags"]
             ranges["payload_type"][rows["row"]] = rows["payloadType"]
             ranges["payload"][rows["row"]] = rows["payload"]
@@ -174,9 +177,9 @@ class _Saved:
         for kind, part in zip(DeviceKind, parts, strict=True):
             rows = other["row"][here := other["kind"] == kind]
             if part and len(rows):
-                part["name"][rows] = other["nameId"][here]
-                part["short_name"] = part["short_name"].copy()  # the names of memory work are one
-                part["short_name"][rows] = other["shortNameId"][here]
+                for name, own in (("name", "nameId"), ("short_name", "shortNameId")):
+                    part[name] = part[name].copy()  # the names of memory work are one array
+                    part[name][rows] = other[own][here]
         device = Table.concatenate(schema.DEVICE, [part for part in parts if part])
         order = stable_order(device["start"], -device["end"])
         return device.take(order), order, len(kernels.get("start", ()))
@@ -195,14 +198,9 @@ class _Saved:
         return Table(schema.THREADS, {**self._identities.thread_table(), "tid": tids})
 
     def _samples(self) -> Table:
-        columns: Columns = dict(
-            self._reader.integers("NVTRACE_SAMPLES", {"time": 0, "counter": 0, "value IS NULL": 0})
-        )
-        missing = columns.pop("value IS NULL").astype(np.bool_)
-        if not len(missing):
-            return Table.empty(schema.SAMPLES)
-        value = self._reader.reals("NVTRACE_SAMPLES", "value")
-        return Table(schema.SAMPLES, {**columns, "value": np.where(missing, np.nan, value)})
+        wanted = {"time": values(), "counter": values(), "value": REALS}
+        rows = self._reader.read("NVTRACE_SAMPLES", wanted)
+        return Table(schema.SAMPLES, rows | {"value": rows["value"].astype(np.float64)})
 
 
 @dataclass
@@ -211,14 +209,17 @@ class _SavedEvents(EventReader):
 
     saved_domains: list[Domain] = field(default_factory=list)
 
-    def _scopes(self, thread: I32, domain_ids: I64, category_ids: I64) -> tuple[I32, I32]:
-        process = self.identities.process_of(thread)
+    def _scopes(self, global_tids: Coded, domains: Coded, categories: Coded) -> tuple[I32, I32]:
+        process = self.identities.processes(global_tids)
         default = np.zeros(int(process.max(initial=-1)) + 1, np.int32)
         for row, domain in enumerate(self.saved_domains):
             if not domain.name and domain.process < len(default):
                 default[domain.process] = row
-        domain_rows = np.where(domain_ids == 0, default[process], domain_ids - 1)
-        return domain_rows.astype(np.int32), (category_ids - 1).astype(np.int32)
+        stated = domains.spread((domains.values - 1).astype(np.int32))
+        return (
+            np.where(stated < 0, default[process], stated),
+            categories.spread((categories.values - 1).astype(np.int32)),
+        )
 
 
 def _check_references(trace: TraceData) -> None:

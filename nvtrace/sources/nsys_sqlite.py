@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.errors import NotAReport
 from nvtrace.model import schema
-from nvtrace.model.arrays import stable_order, time_order
+from nvtrace.model.arrays import choose, in_order, joined, stable_order, time_order
 from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
 from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved, nsys_times
-from nvtrace.sources.nsys_events import OPEN, Columns, EventReader
+from nvtrace.sources.nsys_events import OPEN, Columns, EventReader, unfinished_flags
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
 from nvtrace.sources.sqlite_reader import SqliteReader
@@ -83,7 +82,8 @@ class _Import:
             self._events.memory(DeviceKind.MEMSET),
             self._events.graphs(),
         ]
-        device = _concatenated([part for part in parts if part], schema.DEVICE)
+        kernels = len(parts[0].get("start", ()))
+        device = _joined([part for part in parts if part], schema.DEVICE)
         nodes = self._events.graph_nodes()
         sampled, counters = nsys_samples.samples(self._reader, self._identities)
         added = nsys_facts.added_to_times(self._reader)
@@ -98,7 +98,6 @@ class _Import:
         self._place(device, untimed, shift)
         self._note_outside(device)
         order = time_order(device)
-        kernels = len(parts[0].get("start", ()))
         detail = self._events.kernel_details() if details and kernels else {}
         origin = nsys_facts.origin(self._reader)
         threads = self._identities.thread_table()
@@ -146,7 +145,9 @@ class _Import:
         """Return the first start, and the capture's end, in the file's own ns."""
         timed = [(columns["start"], columns["end"]) for columns in (ranges, calls) if columns]
         if device:
-            timed.append((device["start"][~untimed], device["end"][~untimed]))
+            start, end = device["start"], device["end"]
+            some = untimed.any()
+            timed.append((start[~untimed], end[~untimed]) if some else (start, end))
         timed = [pair for pair in timed if len(pair[0])]
         first = min((int(start.min()) for start, _ in timed), default=0)
         last = max((max(int(end.max()), int(start.max())) for start, end in timed), default=0)
@@ -164,8 +165,8 @@ class _Import:
             # a capture can go on for a little after the end that it states
             last = max(stated, int(ranges["end"][is_range].max()))
             unfinished |= is_range & (ranges["end"] == last)
-        ranges["flags"] = np.where(unfinished, RangeFlag.UNFINISHED, 0).astype(np.uint8)
-        ranges["end"] = np.where(ranges["end"] == OPEN, end, ranges["end"])
+        ranges["flags"] = unfinished_flags(unfinished)
+        ranges["end"][ranges["end"] == OPEN] = end
         if count := int(unfinished.sum()):
             self._notes.append(
                 Note(
@@ -206,23 +207,25 @@ class _Import:
             )
 
 
-def _concatenated(parts: list[Columns], spec: dict[str, schema.ColumnSpec]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in spec} if parts else {}
+def _joined(parts: list[Columns], spec: dict[str, schema.ColumnSpec]) -> Columns:
+    """Return the rows of all parts, which are used up."""
+    if len(parts) <= 1:
+        return parts[0] if parts else {}
+    return {name: joined([part.pop(name) for part in parts]) for name in spec}
 
 
 def _table(
     spec: dict[str, schema.ColumnSpec], columns: Columns, shift: int, order: I64 | None = None
 ) -> Table:
+    """Return columns, which are used up, in the order of time."""
     if not columns:
         return Table.empty(spec)
+    for name in ("start", "end"):
+        columns[name] -= shift
     rows = time_order(columns) if order is None else order
-    shifted: dict[str, npt.NDArray[Any]] = {
-        name: values - shift if name in ("start", "end") else values
-        for name, values in columns.items()
-    }
-    if not np.array_equal(rows, np.arange(len(rows))):  # most files are in order already
-        shifted = {name: values[rows] for name, values in shifted.items()}
-    return Table(spec, shifted)
+    if not in_order(rows):  # most files are in order already
+        choose(columns, rows)
+    return Table(spec, columns)
 
 
 def _samples(columns: Columns, shift: int) -> Table:
@@ -239,7 +242,6 @@ def _details(columns: Columns, order: I64, kernels: int) -> Table:
         return Table.empty(schema.KERNEL_DETAILS)
     rows = np.flatnonzero(order < kernels)
     source = order[rows]
-    return Table(
-        schema.KERNEL_DETAILS,
-        {"row": rows, **{name: values[source] for name, values in columns.items()}},
-    )
+    if not in_order(source):
+        choose(columns, source)
+    return Table(schema.KERNEL_DETAILS, {"row": rows, **columns})

@@ -6,10 +6,8 @@ Columns are read from the table's pages where these are plain, else through SQLi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,35 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.errors import CorruptReport, NotAReport, SourceError
-from nvtrace.sources.sqlite_pages import Cells, PageReader, Unusual
+from nvtrace.sources import sqlite_cells, sqlite_native, sqlite_queries
+from nvtrace.sources.sqlite_columns import Column, Rows, Wanted, absent, values
+from nvtrace.sources.sqlite_pages import PageFile, Unusual
+from nvtrace.sources.sqlite_queries import quoted
 
 I64 = npt.NDArray[np.int64]
 
 _MAGIC = b"SQLite format 3\0"
 # sqlite3 fails to decode SQLite's own message where that quotes a damaged schema
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Which rows to read: those whose ``column`` is one of ``values``, or is none of them.
-
-    NULL counts as -1.
-    """
-
-    column: str
-    values: tuple[int, ...]
-    inverse: bool = False
-
-    @property
-    def sql(self) -> str:
-        """The same as an SQL condition."""
-        values = ", ".join(map(str, self.values))
-        return f"ifnull({self.column}, -1) {'NOT ' if self.inverse else ''}IN ({values})"
-
-    def mask(self, found: I64) -> npt.NDArray[np.bool_]:
-        """Return which rows to read, given the column's values."""
-        return np.isin(found, self.values, invert=self.inverse)
 
 
 class SqliteReader:
@@ -89,7 +68,7 @@ class SqliteReader:
         ]
         return {
             name: tuple(
-                row[1] for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")
+                row[1] for row in self._connection.execute(f"PRAGMA table_info({quoted(name)})")
             )
             for name in names
         }
@@ -99,16 +78,16 @@ class SqliteReader:
         found = {}
         sql = "SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"
         for name, root in self._connection.execute(sql).fetchall():
-            facts = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+            facts = self._connection.execute(f"PRAGMA table_xinfo({quoted(name)})").fetchall()
             # hidden and generated columns, and integer keys that are the rowid itself
             if root and not any(row[5] or row[6] for row in facts):
                 found[name] = root
         return found
 
     @cached_property
-    def _pages(self) -> PageReader | None:
+    def _pages(self) -> PageFile | None:
         try:
-            return PageReader(self.path)
+            return PageFile(self.path)
         except (Unusual, OSError, ValueError):
             return None
 
@@ -141,127 +120,65 @@ class SqliteReader:
 
         Args:
             table: its name; a missing table gives columns of no rows.
-            wanted: column name or SQL expression -> value for NULL and for a missing column.
-                Keys that are plain names are checked against the table.
+            wanted: column -> value for NULL and for a missing column.
             where: which rows.
         """
-        return self.columns_of(table, wanted, {}, where)
+        found = self.read(table, {name: values(missing) for name, missing in wanted.items()}, where)
+        return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
 
-    def columns_of(
-        self,
-        table: str,
-        integers: Mapping[str, int],
-        texts: Mapping[str, Callable[[str], int]],
-        where: str | Rows = "",
-    ) -> dict[str, npt.NDArray[Any]]:
-        """Return integer and text columns of ``table`` in one pass.
+    def read(
+        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows = ""
+    ) -> dict[str, Any]:
+        """Return columns of ``table`` in one pass, in the file's order.
 
         Args:
-            table: as for ``integers``.
-            integers: as for ``integers``.
-            texts: column name -> what turns a text into a row; such a column is int32, -1 for NULL
-                and where it is missing.
+            table: its name; a missing table gives columns of no rows.
+            wanted: column -> its form. A column that the table lacks is as if it were NULL.
             where: which rows.
+
+        Returns:
+            int64 arrays for ``values``, Coded for the other forms.
+
+        Raises:
+            CorruptReport: the file is damaged.
         """
         present = self.columns(table)
-        if not present:
-            return {
-                **{name: np.empty(0, np.int64) for name in integers},
-                **{name: np.empty(0, np.int32) for name in texts},
-            }
-        numbers = [key for key in integers if not key.isidentifier() or key in present]
-        decoders: dict[str, Callable[[Cells], npt.NDArray[Any]]] = {
-            key: partial(Cells.integers, default=integers[key]) for key in numbers
+        asked = {name: one for name, one in wanted.items() if name in present}
+        read = self._from_pages(table, asked, where) if asked else None
+        found, count = read or self._from_sql(table, asked, where)
+        return {
+            name: found[name] if name in found else absent(one, count)
+            for name, one in wanted.items()
         }
-        decoders |= {key: _interner(texts[key]) for key in texts if key in present}
-        found: dict[str, npt.NDArray[Any]] | None = None
-        if numbers and set(decoders) <= set(present):
-            found = self._from_pages(table, decoders, where)
-        if found is None:
-            found = dict(self._from_sql(table, {key: integers[key] for key in numbers}, where))
-            for key in texts:
-                if key in present:
-                    found[key] = self._texts_from_sql(table, key, texts[key], where)
-        return _completed(integers, texts, found)
-
-    def _from_sql(self, table: str, wanted: Mapping[str, int], where: str | Rows) -> dict[str, I64]:
-        source = f"{_quoted(table)}{_clause(where)}"
-        count = int(self.query(f"SELECT count(*) FROM {source}")[0][0])
-        if not wanted:
-            return {"": np.empty(count, np.int64)}
-        plain = ", ".join(f"ifnull({key}, {default})" for key, default in wanted.items())
-        try:
-            flat = self._flat(f"SELECT {plain} FROM {source}", count * len(wanted), np.int64)
-        except (ValueError, TypeError, OverflowError):
-            # a column of another affinity: a modified file
-            safe = ", ".join(
-                f"CAST(ifnull({key}, {default}) AS INTEGER)" for key, default in wanted.items()
-            )
-            flat = self._flat(f"SELECT {safe} FROM {source}", count * len(wanted), np.int64)
-        matrix = flat.reshape(count, len(wanted))
-        return {key: np.ascontiguousarray(matrix[:, i]) for i, key in enumerate(wanted)}
-
-    def reals(self, table: str, column: str, where: str | Rows = "") -> npt.NDArray[np.float64]:
-        """Return one float64 column of ``table``, in the file's order; NULL becomes 0."""
-        parts = self._from_pages(table, {column: Cells.reals}, where)
-        if parts is not None:
-            return parts[column]
-        sql = f"SELECT CAST(ifnull({column}, 0) AS REAL) FROM {_quoted(table)}{_clause(where)}"
-        return self._flat(sql, -1, np.float64)
-
-    def texts(
-        self, table: str, column: str, intern: Callable[[str], int], where: str | Rows = ""
-    ) -> npt.NDArray[np.int32]:
-        """Return one text column as interned rows, int32 of shape (n,); -1 for NULL."""
-        parts = self._from_pages(table, {column: _interner(intern)}, where)
-        if parts is not None:
-            return parts[column]
-        return self._texts_from_sql(table, column, intern, where)
-
-    def _texts_from_sql(
-        self, table: str, column: str, intern: Callable[[str], int], where: str | Rows
-    ) -> npt.NDArray[np.int32]:
-        sql = f"SELECT CAST({column} AS TEXT) FROM {_quoted(table)}{_clause(where)}"
-        try:
-            rows = self._connection.execute(sql)
-            return np.fromiter(
-                (-1 if row[0] is None else intern(row[0]) for row in rows), dtype=np.int32
-            )
-        except _ERRORS as error:
-            raise self._damaged(error) from error
 
     def _from_pages(
-        self,
-        table: str,
-        decoders: Mapping[str, Callable[[Cells], npt.NDArray[Any]]],
-        where: str | Rows,
-    ) -> dict[str, npt.NDArray[Any]] | None:
+        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows
+    ) -> tuple[dict[str, Column], int] | None:
         """Return columns read from the table's pages; None where SQLite must be asked."""
-        root, pages = self._roots.get(table), self._pages
-        if root is None or pages is None or (where and not isinstance(where, Rows)):
+        root, file = self._roots.get(table), self._pages
+        if root is None or file is None or (where and not isinstance(where, Rows)):
             return None
-        columns = self.columns(table)
-        place = {name: columns.index(name) for name in decoders}
-        tested = columns.index(where.column) if isinstance(where, Rows) else None
-        wanted = sorted({*place.values(), *([] if tested is None else [tested])})
-        parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in decoders}
+        place = self.columns(table).index
+        decode = sqlite_native.read if sqlite_native.library() else sqlite_cells.read
         try:
-            for batch in pages.columns(root, wanted):
-                if isinstance(where, Rows) and tested is not None:
-                    kept = where.mask(batch[tested].integers(-1))
-                    if not kept.all():
-                        rows = np.flatnonzero(kept)
-                        batch = {column: cells.take(rows) for column, cells in batch.items()}
-                for name, decode in decoders.items():
-                    parts[name].append(decode(batch[place[name]]))
+            columns = decode(
+                file,
+                file.leaves(root),
+                {place(name): one for name, one in wanted.items()},
+                (place(where.column), where) if isinstance(where, Rows) else None,
+            )
         except Unusual:
             return None
-        return {name: np.concatenate(parts.pop(name)) for name in decoders}
+        found = {name: columns[place(name)] for name in wanted}
+        return found, len(next(iter(found.values())))
 
-    def _flat(self, sql: str, count: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    def _from_sql(
+        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows
+    ) -> tuple[dict[str, Column], int]:
+        if table not in self.tables:
+            return {}, 0
         try:
-            cursor = self._connection.execute(sql)
-            return np.fromiter(chain.from_iterable(cursor), dtype=dtype, count=count)
+            return sqlite_queries.read(self._connection, f"{quoted(table)}{_clause(where)}", wanted)
         except _ERRORS as error:
             raise self._damaged(error) from error
 
@@ -279,46 +196,9 @@ class SqliteReader:
         return ids, [row[1] for row in rows]
 
 
-def _interner(intern: Callable[[str], int]) -> Callable[[Cells], npt.NDArray[np.int32]]:
-    """Return what turns cells of text into rows, -1 for NULL."""
-    known: dict[bytes | None, int] = {None: -1}
-
-    def row_of(data: bytes | None) -> int:
-        row = known.get(data)
-        if row is None:
-            assert data is not None
-            row = known[data] = intern(data.decode("utf-8", "backslashreplace"))
-        return row
-
-    def rows_of(cells: Cells) -> npt.NDArray[np.int32]:
-        if cells.null.all():
-            return np.full(len(cells.serial), -1, np.int32)
-        return np.fromiter(map(row_of, cells.texts()), np.int32, len(cells.serial))
-
-    return rows_of
-
-
-def _completed(
-    integers: Mapping[str, int], texts: Iterable[str], found: dict[str, npt.NDArray[Any]]
-) -> dict[str, npt.NDArray[Any]]:
-    """Return all wanted columns: those that the table lacks hold their default."""
-    count = len(next(iter(found.values())))
-    whole = {
-        name: found[name] if name in found else np.full(count, default, np.int64)
-        for name, default in integers.items()
-    }
-    for name in texts:
-        whole[name] = found[name] if name in found else np.full(count, -1, np.int32)
-    return whole
-
-
 def _clause(where: str | Rows) -> str:
     condition = where.sql if isinstance(where, Rows) else where
     return f" WHERE {condition}" if condition else ""
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _check_header(path: Path) -> None:
