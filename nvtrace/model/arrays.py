@@ -24,7 +24,7 @@ def is_constant(column: npt.NDArray[Any]) -> bool:
     return len(column) > 0 and column.strides[0] == 0
 
 
-def taken(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def picked(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the chosen rows, by place or by mask; a constant stays one."""
     if not is_constant(column):
         some: npt.NDArray[Any] = column[rows]
@@ -40,7 +40,7 @@ def choose(columns: dict[str, npt.NDArray[Any]], rows: npt.NDArray[Any]) -> None
         where = column.__array_interface__["data"][0], column.strides, column.dtype
         alike.setdefault(where, []).append(name)
     for names in alike.values():
-        columns.update(dict.fromkeys(names, taken(columns[names[0]], rows)))
+        columns.update(dict.fromkeys(names, picked(columns[names[0]], rows)))
 
 
 def in_order(rows: I64) -> bool:

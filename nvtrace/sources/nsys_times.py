@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import taken
+from nvtrace.model.arrays import picked
 from nvtrace.model.trace import Note
 from nvtrace.sources.nsys_events import OPEN, Columns
 
@@ -47,7 +47,7 @@ def discard_impossible(tables: Sequence[Columns], device: Columns) -> list[Note]
             columns["start"] = np.where(far, 0, columns["start"])
             columns["end"] = np.where(far, 0, columns["end"])
         else:
-            columns.update({name: taken(values, ~far) for name, values in columns.items()})
+            columns.update({name: picked(values, ~far) for name, values in columns.items()})
     return [
         Note(
             "impossible_times",
