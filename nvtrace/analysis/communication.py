@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
-from nvtrace.analysis.intervals import clipped, intersection_length
-from nvtrace.analysis.measures import Measures
-from nvtrace.model.arrays import factorize
+from nvtrace.analysis.intervals import Union, clipped
+from nvtrace.model.arrays import factorize, taken
+from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
+from nvtrace.model.table import Table
+
+if TYPE_CHECKING:
+    from nvtrace.analysis.measures import Measures
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -31,22 +36,21 @@ def is_collective(kernel: str) -> bool:
     return _COLLECTIVE.search(kernel) is not None
 
 
-def communication_kernels(measures: Measures) -> Mask:
+def communication_kernels(explained: Explained) -> Mask:
     """Return device rows that are communication.
 
     These are kernels of collectives by their name, and kernels and copies launched inside a range
     of kind communication.
     """
-    trace, explained = measures.trace, measures.explained
-    device = trace.device
+    device = explained.trace.device
     names, codes = factorize(device["name"])
-    named = np.array([is_collective(text) for text in trace.strings.take(names)], np.bool_)
-    found: Mask = np.zeros(device.rows, np.bool_)
-    if len(names):
-        found = named[codes] & (device["kind"] == DeviceKind.KERNEL)
-    inside = nearest_of(explained.range_kind == RangeKind.COMMUNICATION, explained.range_parent)
-    owned = np.flatnonzero(explained.device_how == Attribution.THREAD)
-    found[owned[inside[explained.device_range[owned]] >= 0]] = True
+    named = [is_collective(text) for text in explained.trace.strings.take(names)]
+    found: Mask = np.array(named, np.bool_)[codes] & (device["kind"] == DeviceKind.KERNEL)
+    marked = explained.range_kind == RangeKind.COMMUNICATION
+    if marked.any():
+        around = nearest_of(marked, explained.range_parent, explained.range_levels)
+        inside = taken(around >= 0, explained.device_range, none=False)
+        found |= inside & (explained.device_how == Attribution.THREAD)
     return found
 
 
@@ -67,48 +71,42 @@ def overlaps(measures: Measures, labels: list[str]) -> list[Overlap]:
         measures: the trace.
         labels: what to call each device row.
     """
-    trace, selection = measures.trace, measures.selection
-    device = trace.device
-    communication = communication_kernels(measures)
-    kernels = device["kind"] == DeviceKind.KERNEL
-    device_of = trace.streams["device"][device["stream"]]
+    device, window = measures.trace.device, measures.selection.window
     found = []
-    for row in measures.devices:
-        here = selection.reaching.device & (device_of == row)
-        moving = _pieces(measures, np.flatnonzero(here & communication))
-        computing = _pieces(measures, np.flatnonzero(here & kernels & ~communication))
+    for row, rows in measures.on_device.items():
+        moves = measures.communication[rows]
+        moving = _pieces(device, rows[moves], window)
+        computes = rows[~moves & (device["kind"][rows] == DeviceKind.KERNEL)]
+        computing = Union(device["start"][computes], device["end"][computes])
         found.append(
             Overlap(
-                labels[row],
-                _length(moving),
-                _length(computing),
-                intersection_length(moving, computing),
+                labels[row], _length(moving), computing.within(window), computing.within(moving)
             )
         )
-    return found + _host_only(measures, communication)
+    return found + _host_only(measures)
 
 
-def _host_only(measures: Measures, communication: Mask) -> list[Overlap]:
+def _host_only(measures: Measures) -> list[Overlap]:
     """Return processes whose only trace of communication is on the host (gloo, MPI)."""
     trace, selection = measures.trace, measures.selection
     ranges = trace.ranges
-    on_gpu = set(np.unique(trace.device["process"][communication]).tolist())
+    on_gpu = set(np.unique(trace.device["process"][measures.communication]).tolist())
     chosen = selection.reaching.ranges & (measures.explained.range_kind == RangeKind.COMMUNICATION)
     chosen &= ranges["style"] != RangeStyle.MARK
-    process = trace.threads["process"][ranges["thread"]]
+    talking = np.flatnonzero(chosen)
+    process = trace.threads["process"][ranges["thread"][talking]]
     found = []
-    for row in np.unique(process[chosen]).tolist():
+    for row in np.unique(process).tolist():
         if row in on_gpu:
             continue
-        rows = np.flatnonzero(chosen & (process == row))
-        pieces = clipped(ranges["start"][rows], ranges["end"][rows], selection.window)
-        found.append(Overlap(f"CPU (pid {trace.processes[row].pid})", _length(pieces), None, None))
+        rows = talking[process == row]
+        moving = _pieces(ranges, rows, selection.window)
+        found.append(Overlap(f"CPU (pid {trace.processes[row].pid})", _length(moving), None, None))
     return found
 
 
-def _pieces(measures: Measures, rows: I64) -> tuple[I64, I64]:
-    device = measures.trace.device
-    return clipped(device["start"][rows], device["end"][rows], measures.selection.window)
+def _pieces(table: Table, rows: I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
+    return clipped(table["start"][rows], table["end"][rows], window)
 
 
 def _length(pieces: tuple[I64, I64]) -> int:

@@ -33,9 +33,9 @@ def ranges_table(measures: Measures, *, marks: bool = False) -> ReportTable:
     if not marks:
         chosen = chosen & (ranges["style"] != RangeStyle.MARK)
     rows = np.flatnonzero(chosen)
-    gpu, kernels, launches, graphs = (column[rows] for column in measures.contained)
     recorded = measures.gpu_known[trace.threads["process"][ranges["thread"][rows]]]
     recorded &= ranges["style"][rows] != RangeStyle.MARK
+    counted = recorded & (measures.contained_graphs[rows] == 0)
     phases = recorded & np.isin(explained.range_kind[rows], PHASES)
     nested = ranges["style"][rows] == RangeStyle.PUSH_POP
     steps = explained.range_step[rows]
@@ -49,12 +49,18 @@ def ranges_table(measures: Measures, *, marks: bool = False) -> ReportTable:
             count("depth", "Depth", explained.range_depth[rows], nested),
             time("start_ns", "Start", ranges["start"][rows]),
             time("end_ns", "End", ranges["end"][rows], shown=False),
-            time("duration_ns", "Duration", measures.range_time[rows]),
+            time("duration_ns", "Duration", measures.range_time(rows)),
             time("self_ns", "Self", explained.range_self[rows]),
-            time("gpu_ns", "GPU", gpu, recorded),
+            time("gpu_ns", "GPU", measures.contained_gpu[rows], recorded),
             time("inferred_gpu_ns", "GPU inferred", measures.inferred[rows], phases),
-            count("kernels", "Kernels", kernels, recorded & (graphs == 0)),
-            count("gpu_launches", "Launches", launches, recorded, shown=False),
+            count("kernels", "Kernels", measures.contained_kernels[rows], counted),
+            count(
+                "gpu_launches",
+                "Launches",
+                measures.contained_launches[rows],
+                recorded,
+                shown=False,
+            ),
             _flag("unfinished", explained.range_flags[rows], RangeFlag.UNFINISHED),
             _flag("crossing", explained.range_flags[rows], RangeFlag.CROSSING),
             *_details(measures, rows),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
-from nvtrace.analysis.intervals import count_by, grouped_keys_of, previous_maximum, sum_by
+from nvtrace.analysis.communication import communication_kernels
+from nvtrace.analysis.containment import Containment
+from nvtrace.analysis.intervals import count_by, previous_maximum, sum_at, sum_by
 from nvtrace.analysis.nesting import Nest
 from nvtrace.analysis.selection import Selection
-from nvtrace.model.arrays import factorize, stable_order
+from nvtrace.model.arrays import code_order, factorize, taken
 from nvtrace.model.explained import Explained
-from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
+from nvtrace.model.schema import Attribution, DeviceKind, RangeFlag, RangeKind, RangeStyle
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -43,14 +45,12 @@ class Figures:
     def of(cls, codes: npt.NDArray[Any], values: I64, groups: int) -> Figures:
         """Return the figures of ``values`` by group; maximum and minimum of none are 0."""
         calls = count_by(codes, groups)
-        order = np.argsort(codes, kind="stable")
-        first = (np.cumsum(calls) - calls)[calls > 0]
-        maximum = np.zeros(groups, np.int64)
-        minimum = np.zeros(groups, np.int64)
-        if len(values):
-            ordered = values[order]
-            maximum[calls > 0] = np.maximum.reduceat(ordered, first)
-            minimum[calls > 0] = np.minimum.reduceat(ordered, first)
+        maximum = np.full(groups, np.iinfo(np.int64).min)
+        minimum = np.full(groups, np.iinfo(np.int64).max)
+        np.maximum.at(maximum, codes, values)
+        np.minimum.at(minimum, codes, values)
+        maximum[calls == 0] = 0
+        minimum[calls == 0] = 0
         return cls(calls, sum_by(codes, values, groups), maximum, minimum)
 
     @property
@@ -63,21 +63,8 @@ class Figures:
     def once(cls, codes: npt.NDArray[Any], values: I64, counted: Mask, groups: int) -> Figures:
         """Return the figures of all rows, with totals of the ``counted`` rows alone."""
         every = cls.of(codes, values, groups)
-        total = sum_by(codes[counted], values[counted], groups)
+        total = sum_by(codes, np.where(counted, values, 0), groups)
         return cls(every.calls, total, every.maximum, every.minimum, summed=every.total)
-
-
-class Contained(NamedTuple):
-    """What the calls inside each range, on its thread, launched: int64 of shape (ranges,) each.
-
-    Runs of whole graphs hold an unknown number of kernels: where there are any, ``kernels`` is no
-    count.
-    """
-
-    gpu: I64
-    kernels: I64
-    launches: I64
-    graphs: I64
 
 
 class Measures:
@@ -99,40 +86,29 @@ class Measures:
         device = self.trace.device
         return np.where(self.selection.device, device["end"] - device["start"], 0)
 
-    @cached_property
-    def range_time(self) -> I64:
-        """Duration of each range, ns."""
-        duration: I64 = self.trace.ranges["end"] - self.trace.ranges["start"]
+    def range_time(self, rows: npt.NDArray[Any]) -> I64:
+        """Return the duration of chosen ranges, ns."""
+        duration: I64 = self.trace.ranges["end"][rows] - self.trace.ranges["start"][rows]
         return duration
-
-    @cached_property
-    def launched(self) -> I64:
-        """Selected device rows whose launching call is known."""
-        return np.flatnonzero(self.selection.device & (self.explained.device_call >= 0))
 
     @cached_property
     def call_gpu(self) -> I64:
         """GPU time that each call launched, ns."""
-        rows = self.launched
-        return sum_by(
-            self.explained.device_call[rows], self.device_time[rows], self.trace.calls.rows
-        )
-
-    @cached_property
-    def call_kernels(self) -> I64:
-        """Number of kernels that each call launched."""
-        return self._launched_of(DeviceKind.KERNEL)
+        return sum_at(self.explained.device_call, self.device_time, self.trace.calls.rows)
 
     def _launched_of(self, kind: DeviceKind) -> I64:
-        rows = self.launched[self.trace.device["kind"][self.launched] == kind]
-        return count_by(self.explained.device_call[rows], self.trace.calls.rows)
+        """Return how many device rows of a kind each call launched."""
+        chosen = self.selection.device & (self.trace.device["kind"] == kind)
+        call = self.explained.device_call
+        call = call if chosen.all() else call[chosen]
+        return count_by(call + np.int32(1), self.trace.calls.rows + 1)[1:]
 
     @cached_property
     def launching(self) -> Mask:
         """Calls that launched any selected device row."""
-        mask = np.zeros(self.trace.calls.rows, np.bool_)
-        mask[self.explained.device_call[self.launched]] = True
-        return mask
+        mask = np.zeros(self.trace.calls.rows + 1, np.bool_)
+        mask[self.explained.device_call[self.selection.device]] = True
+        return mask[:-1]
 
     @cached_property
     def by_how(self) -> I64:
@@ -140,44 +116,30 @@ class Measures:
         return sum_by(self.explained.device_how, self.device_time, len(Attribution))
 
     @cached_property
-    def contained(self) -> Contained:
-        """GPU time (ns), kernels, launches and graph runs of the calls each range contains."""
-        ranges, calls = self.trace.ranges, self.trace.calls
-        weights = (
-            self.call_gpu,
-            self.call_kernels,
-            self.launching.astype(np.int64),
-            self._launched_of(DeviceKind.GRAPH),
-        )
-        totals = Contained(*(np.zeros(ranges.rows, np.int64) for _ in weights))
-        rows = np.flatnonzero(self.launching)
-        rows = rows[stable_order(calls["thread"][rows], calls["start"][rows])]
-        timed = ranges["style"] != RangeStyle.MARK
-        while len(rows):
-            # calls of one thread end in the order they start, unless one runs inside another:
-            # those that end too early wait for the next round
-            previous, follows = previous_maximum(calls["thread"][rows], calls["end"][rows])
-            early = follows & (calls["end"][rows] < previous)
-            self._add_contained(totals, weights, rows[~early], timed)
-            rows = rows[early]
-        return totals
+    def _containment(self) -> Containment:
+        return Containment(self.explained, self.launching)
 
-    def _add_contained(
-        self, totals: Contained, weights: tuple[I64, ...], rows: I64, timed: Mask
-    ) -> None:
-        ranges, calls = self.trace.ranges, self.trace.calls
-        thread = calls["thread"][rows]
-        starts, ends, range_starts, range_ends = grouped_keys_of(
-            (thread, calls["start"][rows]),
-            (thread, calls["end"][rows]),
-            (ranges["thread"], ranges["start"]),
-            (ranges["thread"], ranges["end"]),
-        )
-        first = np.searchsorted(starts, range_starts, side="left")
-        last = np.maximum(np.searchsorted(ends, range_ends, side="right"), first)
-        for total, weight in zip(totals, weights, strict=True):
-            sums = np.concatenate([[0], np.cumsum(weight[rows])])
-            total += np.where(timed, sums[last] - sums[first], 0)
+    @cached_property
+    def contained_gpu(self) -> I64:
+        """GPU time launched by the calls inside each range, on its thread, ns."""
+        return self._containment.total(self.call_gpu)
+
+    @cached_property
+    def contained_kernels(self) -> I64:
+        """Number of kernels likewise; no count where ``contained_graphs`` has any."""
+        return self._containment.total(self._launched_of(DeviceKind.KERNEL))
+
+    @cached_property
+    def contained_launches(self) -> I64:
+        """Number of launching calls inside each range."""
+        return self._containment.total(self.launching.astype(np.int64))
+
+    @cached_property
+    def contained_graphs(self) -> I64:
+        """Number of runs of whole graphs, which hold an unknown number of kernels, likewise."""
+        if not (self.trace.device["kind"] == DeviceKind.GRAPH).any():
+            return np.broadcast_to(np.int64(0), self.trace.ranges.rows)
+        return self._containment.total(self._launched_of(DeviceKind.GRAPH))
 
     @cached_property
     def devices(self) -> list[int]:
@@ -188,6 +150,18 @@ class Measures:
         used = np.unique(streams["device"][self.selection.processes[streams["process"]]])
         rows: list[int] = used.tolist()
         return rows
+
+    @cached_property
+    def on_device(self) -> dict[int, I64]:
+        """Device rows that may reach into the window, by the device to report on."""
+        device_of = self.trace.streams["device"][self.trace.device["stream"]]
+        reaching = self.selection.reaching.device
+        return {row: np.flatnonzero(reaching & (device_of == row)) for row in self.devices}
+
+    @cached_property
+    def communication(self) -> Mask:
+        """Device rows that are communication."""
+        return communication_kernels(self.explained)
 
     @cached_property
     def gpu_known(self) -> Mask:
@@ -213,23 +187,18 @@ class Measures:
     @cached_property
     def inferred(self) -> I64:
         """GPU time of other threads' calls that each phase was inferred to own, ns."""
-        explained = self.explained
+        explained, ranges = self.explained, self.trace.ranges
         phase = explained.call_phase
-        around = np.full(len(phase), -1, np.int32)
-        owned = explained.call_range >= 0
-        around[owned] = explained.range_phase[explained.call_range[owned]]
+        around = taken(explained.range_phase, explained.call_range)
         rows = np.flatnonzero((phase >= 0) & (around < 0))
         # a start/end phase contains the calls of its own thread: nothing is inferred there
-        own_thread = self.trace.ranges["thread"][phase[rows]] == self.trace.calls["thread"][rows]
-        rows = rows[~own_thread]
-        return sum_by(phase[rows], self.call_gpu[rows], self.trace.ranges.rows)
+        rows = rows[ranges["thread"][phase[rows]] != self.trace.calls["thread"][rows]]
+        return sum_by(phase[rows], self.call_gpu[rows], ranges.rows)
 
     @cached_property
     def owned_gpu(self) -> I64:
         """GPU time owned by each range itself, children excluded, ns."""
-        explained = self.explained
-        rows = np.flatnonzero(explained.device_how == Attribution.THREAD)
-        return sum_by(explained.device_range[rows], self.device_time[rows], self.trace.ranges.rows)
+        return sum_at(self.explained.call_range, self.call_gpu, self.trace.ranges.rows)
 
     def outermost(self, rows: I64, groups: npt.NDArray[Any]) -> Mask:
         """Return which push/pop ``rows`` lie in no other of their thread and group.
@@ -237,16 +206,18 @@ class Measures:
         Start/end ranges have no nest and always count.
 
         Args:
-            rows: rows of ranges.
+            rows: rows of ranges, ascending.
             groups: their groups, aligned with ``rows``.
         """
         ranges = self.trace.ranges
-        thread, start, end = ranges["thread"][rows], ranges["start"][rows], ranges["end"][rows]
-        codes = groups.astype(np.int64) * (int(thread.max(initial=0)) + 1) + thread
-        order = stable_order(codes, start, -end)
-        previous, follows = previous_maximum(_dense(codes[order]), end[order])
+        thread, end = ranges["thread"][rows], ranges["end"][rows]
+        threads = int(thread.max(initial=0)) + 1
+        _, codes = factorize(groups.astype(np.int64) * threads + thread)
+        order = code_order(codes)
+        ends = end[order]
+        previous, follows = previous_maximum(codes[order], ends)
         nested = np.empty(len(rows), np.bool_)
-        nested[order] = follows & (previous >= end[order])
+        nested[order] = follows & (previous >= ends)
         counts: Mask = ~nested | (ranges["style"][rows] == RangeStyle.START_END)
         return counts
 
@@ -281,22 +252,18 @@ class Operators:
         explained, ranges = measures.explained, measures.trace.ranges
         chosen = measures.selection.ranges & (explained.range_kind == RangeKind.OPERATOR)
         chosen &= ranges["style"] != RangeStyle.MARK
-        nested = np.flatnonzero(chosen & (ranges["style"] == RangeStyle.PUSH_POP))
-        nest = Nest.build(
-            nested, ranges["thread"][nested], ranges["start"][nested], ranges["end"][nested]
-        )
         rows = np.flatnonzero(chosen)
-        self_time = measures.range_time.copy()
-        self_time[nest.rows] = nest.self_time(nest.crossing())
-        return cls(rows, self_time[rows], nearest_of(chosen, explained.range_parent))
-
-
-def _dense(ordered: I64) -> I64:
-    """Return consecutive codes for values in ascending order."""
-    steps = np.ones(len(ordered), np.int64)
-    steps[:1] = 0
-    steps[1:] = ordered[1:] != ordered[:-1]
-    return np.cumsum(steps)
+        nearest = nearest_of(chosen, explained.range_parent, explained.range_levels)
+        time = measures.range_time(rows)
+        if ((explained.range_flags & np.uint8(RangeFlag.CROSSING)) != 0).any():
+            nested = np.flatnonzero(ranges["style"][rows] == RangeStyle.PUSH_POP)
+            thread, start, end = (ranges[name][rows[nested]] for name in ("thread", "start", "end"))
+            nest = Nest.build(nested, thread, start, end)
+            time[nest.rows] = nest.self_time(nest.crossing())
+        else:
+            around = taken(nearest, explained.range_parent[rows])
+            time -= sum_at(around, time, ranges.rows)[rows]
+        return cls(rows, time, nearest)
 
 
 def _paths(explained: Explained) -> tuple[I32, list[str]]:

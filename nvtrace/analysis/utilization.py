@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import merged
+from nvtrace.analysis.intervals import Union
 from nvtrace.model import schema
 from nvtrace.model.explained import Explained
 from nvtrace.model.table import Table
@@ -34,7 +34,7 @@ def with_utilization(explained: Explained) -> Explained:
     counters = list(trace.counters)
     for row in np.unique(device_of).tolist():
         here = np.flatnonzero(device_of == row)
-        busy = _busy_before(edges, trace.device["start"][here], trace.device["end"][here])
+        busy = Union(trace.device["start"][here], trace.device["end"][here]).before(edges)
         share = np.diff(busy) / np.diff(edges) * 100
         parts.append(
             Table(
@@ -49,12 +49,3 @@ def with_utilization(explained: Explained) -> Explained:
         counters.append(Counter("GPU utilization", "%", device=row))
     samples = Table.concatenate(schema.SAMPLES, parts)
     return replace(explained, trace=replace(trace, samples=samples, counters=tuple(counters)))
-
-
-def _busy_before(edges: I64, starts: I64, ends: I64) -> I64:
-    """Return how long the union of the intervals lasts before each edge, ns."""
-    starts, ends = merged(starts, ends)
-    total = np.concatenate([[0], np.cumsum(ends - starts)])
-    begun = np.searchsorted(starts, edges, side="right")
-    running = np.where(begun > 0, np.maximum(ends[begun - 1] - edges, 0), 0)
-    return total[begun] - running

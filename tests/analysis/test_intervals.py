@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvtrace.analysis.intervals import (
+    Union,
     clipped,
     count_by,
     grouped_keys_of,
-    intersection_length,
     merged,
     previous_maximum,
+    sum_at,
     sum_by,
     union_by,
-    union_length,
 )
 
 # a time as it is, or so far apart that (group, time) does not fit one int64
@@ -46,7 +46,10 @@ def test_union_of_each_group(rows):
 @given(intervals)
 def test_union(rows):
     _, start, end = arrays(rows)
-    assert union_length(start, end) == len(covered(rows))
+    union = Union(start, end)
+    for moment in range(-1, 36):
+        so_far = [ns for ns in covered(rows) if ns < moment]
+        assert union.before(np.array([moment])).tolist() == [len(so_far)]
     starts, ends = merged(start, end)
     assert (ends - starts).sum() == len(covered(rows))
     assert (starts[1:] > ends[:-1]).all()
@@ -56,7 +59,7 @@ def test_union(rows):
 def test_intersection_and_window(rows, others):
     one, other = arrays(rows)[1:], arrays(others)[1:]
     both = covered(rows) & covered(others)
-    assert intersection_length(one, other) == len(both)
+    assert Union(*one).within(merged(*other)) == len(both)
     starts, ends = clipped(*one, merged(*other))
     assert (ends >= starts).all()
     assert {m for s, e in zip(starts, ends, strict=True) for m in range(s, e)} == both
@@ -95,6 +98,10 @@ def test_sums_and_counts(rows):
         mine = [row[1] for row in rows if row[0] == one]
         assert sum_by(group, start, 4)[one] == sum(mine)
         assert count_by(group, 4)[one] == len(mine)
+        if one < 3:
+            assert sum_at((group - 1).astype(np.int32), start, 3)[one] == sum(
+                row[1] for row in rows if row[0] == one + 1
+            )
 
 
 @pytest.mark.parametrize(

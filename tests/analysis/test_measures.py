@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 import pytest
 from builders import START_END, Capture
@@ -11,6 +9,17 @@ from oracle import Oracle, ns, random_capture
 
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.selection import select
+
+
+def contained(measures: Measures) -> list[list[int]]:
+    """GPU time, kernels, launches and graph runs inside each range."""
+    columns = (
+        measures.contained_gpu,
+        measures.contained_kernels,
+        measures.contained_launches,
+        measures.contained_graphs,
+    )
+    return [column.tolist() for column in columns]
 
 
 def measured(capture: Capture, **selection) -> Measures:
@@ -23,8 +32,7 @@ def test_contained_and_inferred_of_random_captures(seed):
     capture = random_capture(seed)
     truth, measures = Oracle(capture), measured(capture)
     rows = range(len(truth.ranges))
-    columns = [column.tolist() for column in measures.contained]
-    assert list(zip(*columns, strict=True)) == [truth.gpu(row) for row in rows]
+    assert list(zip(*contained(measures), strict=True)) == [truth.gpu(row) for row in rows]
     inferred = dict.fromkeys(rows, 0)
     for call, work in truth.launches:
         phase = truth.inferred_phase_of(call)
@@ -69,8 +77,7 @@ def test_calls_inside_calls_and_across_bounds():
     capture.launch(45, 51, 10_000)
     capture.launch(9, 12, 100_000)
     capture.launch(50, 50, 1_000_000)
-    found = measured(capture).contained
-    assert [column.tolist() for column in found] == [[1_001_111], [5], [5], [0]]
+    assert contained(measured(capture)) == [[1_001_111], [5], [5], [0]]
 
 
 def test_one_call_of_many_kernels_is_one_launch():
@@ -79,8 +86,7 @@ def test_one_call_of_many_kernels_is_one_launch():
     graph = capture.call(2, 4, name="cudaGraphLaunch")
     for kernel in range(50):
         capture.run(100 + kernel * 10, 107 + kernel * 10, graph)
-    found = measured(capture).contained
-    assert [column.tolist() for column in found] == [[350], [50], [1], [0]]
+    assert contained(measured(capture)) == [[350], [50], [1], [0]]
 
 
 def test_start_end_ranges_hold_what_their_own_thread_launches_inside():
@@ -90,7 +96,7 @@ def test_start_end_ranges_hold_what_their_own_thread_launches_inside():
     capture.launch(60, 70, 5)
     capture.launch(60, 70, 50, tid=2)
     measures = measured(capture)
-    assert measures.contained[0].tolist() == [5, 5]
+    assert measures.contained_gpu.tolist() == [5, 5]
     assert measures.by_how.tolist() == [55, 0, 0]
 
 
@@ -124,11 +130,11 @@ def test_exact_sums_of_long_times():
     capture.range("long", 0, 10)
     for kernel in (2**52 - 1, 3):
         capture.launch(2, 3, kernel)
-    assert measured(capture).contained[0].tolist() == [2**52 + 2]
+    assert measured(capture).contained_gpu.tolist() == [2**52 + 2]
 
 
 def test_no_rows_at_all():
     measures = measured(Capture())
-    assert list(chain(*(column.tolist() for column in measures.contained))) == []
+    assert contained(measures) == [[], [], [], []]
     assert measures.by_how.tolist() == [0, 0, 0]
     assert measures.path[1] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nvtrace.analysis.intervals import clipped
+from nvtrace.analysis.intervals import Union
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import percent, share, text, time
 from nvtrace.model.trace import GPU_NOT_RECORDED
@@ -24,13 +24,11 @@ _NO_CPU = ("CPU utilization was not recorded.",)
 def device_view(measures: Measures) -> ReportTable:
     """Return one row a GPU: busy time, window, utilization."""
     trace, selection = measures.trace, measures.selection
-    device_of = trace.streams["device"][trace.device["stream"]]
-    busy = []
-    for row in measures.devices:
-        rows = np.flatnonzero(selection.reaching.device & (device_of == row))
-        start, end = trace.device["start"][rows], trace.device["end"][rows]
-        pieces = clipped(start, end, selection.window)
-        busy.append(int((pieces[1] - pieces[0]).sum()))
+    start, end = trace.device["start"], trace.device["end"]
+    busy = [
+        Union(start[rows], end[rows]).within(selection.window)
+        for rows in measures.on_device.values()
+    ]
     cpu = trace.cpu
     labels = device_labels(measures)
     devices = [trace.devices[row] for row in measures.devices]

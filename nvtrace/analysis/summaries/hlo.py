@@ -102,7 +102,7 @@ def work_of(measures: Measures) -> Work:
     else:
         rows = np.flatnonzero(told & measures.selection.ranges).astype(np.int32)
         beside = trace.ranges["style"][rows] != RangeStyle.PUSH_POP
-        total = measures.range_time[rows]
+        total = measures.range_time(rows)
         own = np.where(beside, total, explained.range_self[rows])
     pairs, instruction = factorize(
         trace.ranges["name"][rows].astype(np.int64) * max(len(texts), 1) + codes[rows]

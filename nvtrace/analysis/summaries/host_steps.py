@@ -10,6 +10,7 @@ from nvtrace.analysis.intervals import sum_by, union_by
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import text, time
 from nvtrace.analysis.summaries.user_defined import process_label
+from nvtrace.model.arrays import among
 from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.table import Table
 from nvtrace.model.trace import TraceData
@@ -82,10 +83,10 @@ def _own_times(
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.intp], I64]:
     """Return kind, place of the step and time without inner parts of what lies in each step."""
     explained, ranges = measures.explained, measures.trace.ranges
-    wanted = np.isin(explained.range_kind, list(_PARTS)) & (ranges["style"] == RangeStyle.PUSH_POP)
+    wanted = among(explained.range_kind, _PARTS) & (ranges["style"] == RangeStyle.PUSH_POP)
     rows = np.flatnonzero(wanted)
     parent = explained.range_parent[rows]
-    nearest = nearest_of(wanted, explained.range_parent)
+    nearest = nearest_of(wanted, explained.range_parent, explained.range_levels)
     above = np.where(parent >= 0, nearest[np.maximum(parent, 0)], -1)
     piece_row, piece_step = _pieces(ranges, rows, steps)
     row = rows[piece_row]

@@ -9,7 +9,7 @@ from nvtrace.analysis.intervals import sum_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.device import no_device_activity
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import among, factorize
 from nvtrace.model.schema import DeviceKind
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 def kernel_view(measures: Measures) -> ReportTable:
     """Return one row a kernel, by full name; runs of whole CUDA graphs are rows of their own."""
     device, strings = measures.trace.device, measures.trace.strings
-    chosen = measures.selection.device & np.isin(
+    chosen = measures.selection.device & among(
         device["kind"], (DeviceKind.KERNEL, DeviceKind.GRAPH)
     )
     rows = np.flatnonzero(chosen)
@@ -54,7 +54,7 @@ def kernel_view(measures: Measures) -> ReportTable:
 def memory_view(measures: Measures) -> ReportTable:
     """Return one row a kind of copy or set: calls, bytes, time of the calls and on the device."""
     device, strings = measures.trace.device, measures.trace.strings
-    chosen = measures.selection.device & np.isin(
+    chosen = measures.selection.device & among(
         device["kind"], (DeviceKind.MEMCPY, DeviceKind.MEMSET)
     )
     rows = np.flatnonzero(chosen)

@@ -8,6 +8,7 @@ from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, grouped, share, text
 from nvtrace.analysis.summaries.device import no_device_activity
 from nvtrace.analysis.summaries.user_defined import UNATTRIBUTED, process_label
+from nvtrace.model.arrays import among
 from nvtrace.model.schema import Attribution, DeviceKind
 from nvtrace.report import ReportTable
 
@@ -23,7 +24,7 @@ def kernels_by_range_view(measures: Measures) -> ReportTable:
     explained, trace = measures.explained, measures.trace
     device = trace.device
     kinds = (DeviceKind.KERNEL, DeviceKind.GRAPH)
-    rows = np.flatnonzero(measures.selection.device & np.isin(device["kind"], kinds))
+    rows = np.flatnonzero(measures.selection.device & among(device["kind"], kinds))
     codes_of, paths = measures.path
     owner = explained.device_range[rows]
     path = np.full(len(rows), -1, np.int64)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import clipped, merged, sum_by, union_by
+from nvtrace.analysis.intervals import clipped, merged, sum_at, sum_by, union_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.overview import STEP_NAME
+from nvtrace.model.arrays import among, taken
 from nvtrace.model.schema import PHASES, RangeKind, RangeStyle
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -116,9 +117,8 @@ def _columns(
 
 
 def _phase_threads(measures: Measures) -> int:
-    kinds = measures.explained.range_kind
-    rows = np.flatnonzero(measures.selection.ranges & np.isin(kinds, PHASES))
-    return len(np.unique(measures.trace.ranges["thread"][rows]))
+    chosen = measures.selection.ranges & among(measures.explained.range_kind, PHASES)
+    return len(np.unique(measures.trace.ranges["thread"][chosen]))
 
 
 def _stacked(parts: list[Figures]) -> Figures:
@@ -141,31 +141,23 @@ def _step_figures(measures: Measures) -> tuple[Figures, Figures]:
     explained = measures.explained
     steps = explained.step_rows[measures.selection.steps]
     zeros = np.zeros(len(steps), np.int8)
-    gpu = np.zeros(len(steps), np.int64)
-    place = np.full(measures.trace.ranges.rows, -1, np.int64)
-    place[steps] = np.arange(len(steps))
-    rows = np.flatnonzero(measures.launching & (explained.call_step_row >= 0))
-    owner = place[explained.call_step_row[rows]]
-    gpu = sum_by(owner[owner >= 0], measures.call_gpu[rows[owner >= 0]], len(steps))
-    return Figures.of(zeros, measures.range_time[steps], 1), Figures.of(zeros, gpu, 1)
+    gpu = sum_at(explained.call_step_row, measures.call_gpu, measures.trace.ranges.rows)[steps]
+    return Figures.of(zeros, measures.range_time(steps), 1), Figures.of(zeros, gpu, 1)
 
 
 def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
     explained, ranges = measures.explained, measures.trace.ranges
-    chosen = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
-    chosen &= ranges["style"] != RangeStyle.MARK
-    rows = np.flatnonzero(chosen)
+    rows = _phase_rows(measures)
     parent = explained.range_parent[rows]
     above = np.where(parent >= 0, explained.range_phase[np.maximum(parent, 0)], -1)
-    exclusive = measures.range_time.copy()
     inner = above >= 0
     within = rows[inner]
-    exclusive -= union_by(above[inner], ranges["start"][within], ranges["end"][within], ranges.rows)
+    hidden = union_by(above[inner], ranges["start"][within], ranges["end"][within], ranges.rows)
     merged_into = _instances(explained.range_kind, rows, above, ranges.rows)
     gpu = _phase_gpu(measures)
     instances, codes = np.unique(merged_into, return_inverse=True)
     count_ = len(instances)
-    cpu_of = sum_by(codes, exclusive[rows], count_)
+    cpu_of = sum_by(codes, measures.range_time(rows) - hidden[rows], count_)
     counted = np.ones(count_, np.bool_)
     if within_steps:
         counted = _in_steps(measures, instances)
@@ -176,6 +168,12 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
         inferred=sum_by(codes, measures.inferred[rows], count_)[counted],
         outside=(int((~counted).sum()), int(cpu_of[~counted].sum())),
     )
+
+
+def _phase_rows(measures: Measures) -> I64:
+    """Return the rows of the phases that are selected."""
+    chosen = measures.selection.ranges & among(measures.explained.range_kind, PHASES)
+    return np.flatnonzero(chosen & (measures.trace.ranges["style"] != RangeStyle.MARK))
 
 
 def _in_steps(measures: Measures, rows: I64) -> Mask:
@@ -209,10 +207,12 @@ def _phase_gpu(measures: Measures) -> I64:
     """
     explained = measures.explained
     phase, steps = explained.call_phase, explained.step_rows[measures.selection.steps]
-    rows = np.flatnonzero(measures.launching & (phase >= 0))
+    ranges = measures.trace.ranges
     if len(steps):
-        rows = rows[np.isin(explained.call_step_row[rows], steps)]
-    return sum_by(phase[rows], measures.call_gpu[rows], measures.trace.ranges.rows)
+        counted = np.zeros(ranges.rows, np.bool_)
+        counted[steps] = True
+        phase = np.where(taken(counted, explained.call_step_row, False), phase, np.int32(-1))
+    return sum_at(phase, measures.call_gpu, ranges.rows)
 
 
 def _others_ns(measures: Measures) -> int:
@@ -220,15 +220,13 @@ def _others_ns(measures: Measures) -> int:
     explained, ranges = measures.explained, measures.trace.ranges
     process = measures.trace.threads["process"]
     steps = explained.step_rows[measures.selection.steps]
-    phases = measures.selection.ranges & np.isin(explained.range_kind, PHASES)
-    phases &= ranges["style"] != RangeStyle.MARK
-    inner = np.flatnonzero(phases)
-    inner = inner[_in_steps(measures, inner)]
+    phases = _phase_rows(measures)
+    phases = phases[_in_steps(measures, phases)]
     left = 0
     for one in np.unique(process[ranges["thread"][steps]]).tolist():
         here = steps[process[ranges["thread"][steps]] == one]
         window = merged(ranges["start"][here], ranges["end"][here])
-        rows = inner[process[ranges["thread"][inner]] == one]
+        rows = phases[process[ranges["thread"][phases]] == one]
         pieces = clipped(ranges["start"][rows], ranges["end"][rows], window)
         left += int((window[1] - window[0]).sum() - (pieces[1] - pieces[0]).sum())
     return left
@@ -261,8 +259,8 @@ def _notes(measures: Measures, phases: _Phases, has_steps: bool) -> tuple[str, .
             "steps and are not counted."
         )
     guessed = measures.explained.range_guessed & measures.selection.ranges
-    kinds = set(np.unique(measures.explained.range_kind[guessed]).tolist())
+    kinds = np.unique(measures.explained.range_kind[guessed]).tolist()
     if kinds:
-        names = ", ".join(RangeKind(kind).name.lower() for kind in sorted(kinds))
+        names = ", ".join(RangeKind(kind).name.lower() for kind in kinds)
         found.append(f"Recognised by name alone: {names}.")
     return tuple(found)

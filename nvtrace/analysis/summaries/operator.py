@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
-from nvtrace.analysis.intervals import sum_by
+from nvtrace.analysis.intervals import sum_at, sum_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import (
     count,
@@ -82,13 +82,13 @@ def _operators(measures: Measures, keys: I64, codes: Codes) -> _Rows:
     operators, groups = measures.operators, len(keys)
     rows = operators.rows
     once = measures.outermost(rows, codes)
-    gpu_time = measures.contained.gpu
+    gpu_time = measures.contained_gpu
     return _Rows(
         group=np.arange(groups),
         inner=np.full(groups, -1),
         thread=keys[:, 0],
         name=keys[:, 1],
-        cpu=Figures.once(codes, measures.range_time[rows], once, groups),
+        cpu=Figures.once(codes, measures.range_time(rows), once, groups),
         gpu=Figures.once(codes, gpu_time[rows], once, groups),
         cpu_self=sum_by(codes, operators.self_time, groups),
         gpu_self=sum_by(codes, _nearest_gpu(measures)[rows], groups),
@@ -97,11 +97,7 @@ def _operators(measures: Measures, keys: I64, codes: Codes) -> _Rows:
 
 def _nearest_gpu(measures: Measures) -> I64:
     """Return GPU time whose nearest operator is each range, ns."""
-    explained = measures.explained
-    owned = np.flatnonzero(explained.device_how == Attribution.THREAD)
-    operator = measures.operators.nearest[explained.device_range[owned]]
-    found = operator >= 0
-    return sum_by(operator[found], measures.device_time[owned[found]], measures.trace.ranges.rows)
+    return sum_at(measures.operators.nearest, measures.owned_gpu, measures.trace.ranges.rows)
 
 
 def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I64]:
@@ -115,7 +111,7 @@ def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I6
     keys, codes = grouped(group, explained.range_name[rows])
     groups = len(keys)
     once = measures.outermost(rows, codes)
-    gpu_time = measures.contained.gpu
+    gpu_time = measures.contained_gpu
     inner_of = np.full(ranges.rows, -1, np.int64)
     inner_of[rows] = codes
     level = _Rows(
@@ -123,12 +119,12 @@ def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I6
         inner=np.arange(groups),
         thread=operators[keys[:, 0], 0],
         name=keys[:, 1],
-        cpu=Figures.once(codes, measures.range_time[rows], once, groups),
+        cpu=Figures.once(codes, measures.range_time(rows), once, groups),
         gpu=Figures.once(codes, gpu_time[rows], once, groups),
         cpu_self=sum_by(codes, explained.range_self[rows], groups),
         gpu_self=sum_by(codes, measures.owned_gpu[rows], groups),
     )
-    innermost = nearest_of(inner, explained.range_parent)
+    innermost = nearest_of(inner, explained.range_parent, explained.range_levels)
     known = innermost >= 0
     # an inner phase around a further operator is not the inner phase of that operator's kernels
     known[known] = nearest[innermost[known]] == nearest[known]

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.communication import communication_kernels
-from nvtrace.analysis.intervals import clipped
+from nvtrace.analysis.intervals import Union
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, percent, share, text, time
 from nvtrace.model.schema import DeviceKind, RangeKind, RangeStyle
+from nvtrace.model.table import Table
 from nvtrace.report import ReportTable
 
 I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _KIND_NAMES = {
     RangeKind.USER: "UserDefined",
@@ -86,24 +87,21 @@ def overview_view(measures: Measures) -> ReportTable:
 
 def _host_rows(measures: Measures) -> list[_Row]:
     ranges, calls = measures.trace.ranges, measures.trace.calls
-    kinds = measures.explained.range_kind
-    timed = measures.selection.reaching.ranges & (ranges["style"] != RangeStyle.MARK)
+    reaching, kinds = measures.selection.reaching, measures.explained.range_kind
+    timed = reaching.ranges & (ranges["style"] != RangeStyle.MARK)
     rows = []
     if measures.trace.recorded.calls:
-        chosen = np.flatnonzero(measures.selection.reaching.calls)
-        rows.append(
-            _union_row("cpu", "CudaRuntime", calls["start"][chosen], calls["end"][chosen], measures)
-        )
+        rows.append(_union_row("cpu", "CudaRuntime", calls, reaching.calls, measures))
     for kind, name in _KIND_NAMES.items():
-        chosen = np.flatnonzero(timed & (kinds == kind))
-        if len(chosen):
-            start, end = ranges["start"][chosen], ranges["end"][chosen]
-            rows.append(_union_row("cpu", name, start, end, measures))
+        chosen = timed & (kinds == kind)
+        if chosen.any():
+            rows.append(_union_row("cpu", name, ranges, chosen, measures))
     return rows
 
 
 def _device_rows(measures: Measures) -> list[_Row]:
     device, recorded = measures.trace.device, measures.trace.recorded
+    reaching = measures.selection.reaching.device
     known = {
         DeviceKind.KERNEL: recorded.kernels,
         DeviceKind.MEMCPY: recorded.memcpy,
@@ -112,34 +110,39 @@ def _device_rows(measures: Measures) -> list[_Row]:
     }
     rows = []
     for kind, name in _DEVICE_NAMES.items():
-        chosen = np.flatnonzero(measures.selection.reaching.device & (device["kind"] == kind))
-        start, end = device["start"][chosen], device["end"][chosen]
         if known[kind]:
-            rows.append(_union_row("gpu", name, start, end, measures))
+            chosen = reaching & (device["kind"] == kind)
+            rows.append(_union_row("gpu", name, device, chosen, measures))
         elif kind is not DeviceKind.GRAPH:
             rows.append(_Row("gpu", name, None, None))
     if recorded.kernels:
-        chosen = np.flatnonzero(
-            measures.selection.reaching.device & communication_kernels(measures)
-        )
-        start, end = device["start"][chosen], device["end"][chosen]
-        rows.append(_union_row("gpu", "Communication", start, end, measures))
+        chosen = reaching & measures.communication
+        rows.append(_union_row("gpu", "Communication", device, chosen, measures))
     return rows
 
 
-def _union_row(side: str, name: str, start: I64, end: I64, measures: Measures) -> _Row:
+def _union_row(side: str, name: str, table: Table, chosen: Mask, measures: Measures) -> _Row:
     window = measures.selection.window
-    pieces = clipped(start, end, window)
-    inside = _overlapping(start, end, window)
-    return _Row(side, name, int(inside.sum()), int((pieces[1] - pieces[0]).sum()))
+    rows = np.flatnonzero(chosen)
+    start, end = table["start"][rows], table["end"][rows]
+    return _Row(side, name, _overlapping(start, end, window), Union(start, end).within(window))
 
 
-def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> npt.NDArray[np.bool_]:
-    """Return which intervals share time with the window, or are an instant in it."""
+def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> int:
+    """Return how many intervals, sorted by start, share time with the window.
+
+    An instant in it, or on its border, does.
+    """
+    # who starts inside does; the others are looked at one by one
+    inside = np.zeros(len(start) + 1, np.int8)
+    np.add.at(inside, np.searchsorted(start, window[0], side="left"), 1)
+    np.add.at(inside, np.searchsorted(start, window[1], side="left"), -1)
+    others = np.flatnonzero(np.cumsum(inside[:-1], out=inside[:-1]) == 0)
+    count = len(start) - len(others)
+    start, end = start[others], end[others]
     first = np.searchsorted(window[1], start, side="right")
     last = np.searchsorted(window[0], end, side="left")
     instants = start == end
     first[instants] = np.searchsorted(window[1], start[instants], side="left")
     last[instants] = np.searchsorted(window[0], end[instants], side="right")
-    overlap: npt.NDArray[np.bool_] = first < last
-    return overlap
+    return count + int(np.count_nonzero(first < last))

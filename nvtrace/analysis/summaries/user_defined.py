@@ -17,7 +17,7 @@ from nvtrace.analysis.summaries.columns import (
     time,
     with_row,
 )
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import among, factorize
 from nvtrace.model.schema import PHASES, Attribution, DeviceKind, RangeKind, RangeStyle
 from nvtrace.report import ReportTable
 
@@ -52,16 +52,17 @@ def user_defined_view(measures: Measures) -> ReportTable:
     )
     groups = len(keys)
     once = measures.outermost(rows, codes)
-    gpu_time, kernels, _, graphs = (column[rows] for column in measures.contained)
-    cpu = Figures.once(codes, measures.range_time[rows], once, groups)
-    gpu = Figures.once(codes, gpu_time, once, groups)
+    graphs = sum_by(codes, measures.contained_graphs[rows], groups)
+    cpu = Figures.once(codes, measures.range_time(rows), once, groups)
+    gpu = Figures.once(codes, measures.contained_gpu[rows], once, groups)
     nested = keys[:, 3] == RangeStyle.PUSH_POP
     domains = [trace.domains[row].name for row in keys[:, 1].tolist()]
     processes = [process_label(measures, row) for row in keys[:, 2].tolist()]
     cpu_ratio = share(cpu.total, _marked_ns(measures, rows))
     gpu_ratio = share(gpu.total, int(measures.device_time.sum()))
+    kernels = sum_by(codes, measures.contained_kernels[rows] * once, groups)
     always, recorded = everywhere(True, groups), measures.gpu_known[keys[:, 2]]
-    counted = recorded & (sum_by(codes, graphs, groups) == 0)
+    counted = recorded & (graphs == 0)
     table = ReportTable(
         "user_defined",
         "UserDefined Summary",
@@ -79,7 +80,7 @@ def user_defined_view(measures: Measures) -> ReportTable:
             time(
                 "gpu_self_ns", "GPU Self", sum_by(codes, measures.owned_gpu[rows], groups), recorded
             ),
-            count("kernels", "Kernels", sum_by(codes, kernels * once, groups), counted),
+            count("kernels", "Kernels", kernels, counted),
         ),
         notes=_NOTES,
         empty="no ranges of this kind"
@@ -101,7 +102,7 @@ _NOTES = (
 
 def _chosen(measures: Measures) -> I64:
     kinds = measures.explained.range_kind
-    other = ~np.isin(kinds, (RangeKind.OPERATOR, RangeKind.OPERATOR_INNER, RangeKind.STEP, *PHASES))
+    other = ~among(kinds, (RangeKind.OPERATOR, RangeKind.OPERATOR_INNER, RangeKind.STEP, *PHASES))
     chosen = measures.selection.ranges & (other | measures.explained.range_guessed)
     return np.flatnonzero(chosen & (measures.trace.ranges["style"] != RangeStyle.MARK))
 
