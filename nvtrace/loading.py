@@ -11,7 +11,7 @@ from nvtrace.analysis.module_backward import with_backward_modules
 from nvtrace.errors import NotAReport, SourceError
 from nvtrace.model.merging import merge
 from nvtrace.model.trace import TraceData
-from nvtrace.sources import nsys_cli, nsys_sqlite
+from nvtrace.sources import REPORT_SUFFIXES, STREAM_SUFFIX, nsys_sqlite
 from nvtrace.trace import Trace
 
 Progress = Callable[[str], None]
@@ -78,7 +78,7 @@ def _files(path: PathLike) -> list[Path]:
 
 
 def _is_report(path: Path) -> bool:
-    return path.is_file() and path.suffix in (*_EXPORTED, *nsys_cli.REPORT_SUFFIXES)
+    return path.is_file() and path.suffix in (*_EXPORTED, *REPORT_SUFFIXES)
 
 
 def _each_run_once(files: list[Path]) -> list[Path]:
@@ -90,7 +90,7 @@ def _each_run_once(files: list[Path]) -> list[Path]:
     dropped: set[Path] = set()
     for report in files:
         export = exports.get(report.with_suffix(""))
-        if report.suffix in nsys_cli.REPORT_SUFFIXES and export is not None:
+        if report.suffix in REPORT_SUFFIXES and export is not None:
             stale = export.stat().st_mtime < report.stat().st_mtime
             dropped.add(export if stale else report)
     return [file for file in files if file not in dropped]
@@ -98,7 +98,9 @@ def _each_run_once(files: list[Path]) -> list[Path]:
 
 def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:
     try:
-        if path.suffix in (*nsys_cli.REPORT_SUFFIXES, nsys_cli.STREAM_SUFFIX):
+        if path.suffix in (*REPORT_SUFFIXES, STREAM_SUFFIX):
+            from nvtrace.sources import nsys_cli  # here: an export needs no program to be run
+
             database = nsys_cli.export(path, progress=progress)
         else:
             database = path

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -33,20 +34,24 @@ class Rule:
     Attributes:
         kind: what they stand for.
         name: regular expression searched in the name, None for any.
-        domain: regular expression that the whole domain name matches, None for any.
+        domain: regular expression that the whole domain name matches, None for any. Both are
+            compiled when first asked: few reports need them all.
         guess: whether the match is no more than a guess.
     """
 
     kind: RangeKind
-    name: re.Pattern[str] | None = None
-    domain: re.Pattern[str] | None = None
+    name: str | None = None
+    domain: str | None = None
     guess: bool = False
 
     def matches(self, domain: str, name: str) -> bool:
         """Return whether a range of this domain and name falls under the rule."""
-        if self.domain is not None and not self.domain.fullmatch(domain):
+        if self.domain is not None and not _compiled(self.domain).fullmatch(domain):
             return False
-        return self.name is None or self.name.search(name) is not None
+        return self.name is None or _compiled(self.name).search(name) is not None
+
+
+_compiled = cache(re.compile)
 
 
 def parse_rule(text: str) -> Rule:
@@ -67,22 +72,17 @@ def parse_rule(text: str) -> Rule:
         )
     name, scoped, domain = pattern.rpartition("@")
     try:
-        if scoped:
-            return Rule(kind, re.compile(name), re.compile(domain))
-        return Rule(kind, re.compile(pattern))
+        for expression in (name, domain) if scoped else (pattern,):
+            re.compile(expression)
     except re.error as error:
         raise UsageError(f"rule {text!r}: not a regular expression ({error})") from error
+    return Rule(kind, name, domain) if scoped else Rule(kind, pattern)
 
 
 def _rule(
     kind: RangeKind, name: str | None = None, domain: str | None = "", *, guess: bool = False
 ) -> Rule:
-    return Rule(
-        kind,
-        None if name is None else re.compile(name),
-        None if domain is None else re.compile(domain),
-        guess,
-    )
+    return Rule(kind, name, domain, guess)
 
 
 _K = RangeKind

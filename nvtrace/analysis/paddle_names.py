@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z])")
 
@@ -20,13 +21,16 @@ class Form:
 
     Attributes:
         versions: of Paddle that write so.
-        pattern: matches the whole name.
+        pattern: regular expression that matches the whole name.
         shown: the name to show; what the pattern's groups hold goes through it.
     """
 
     versions: str
-    pattern: re.Pattern[str]
+    pattern: str
     shown: Callable[[re.Match[str]], str]
+
+
+_compiled = cache(re.compile)  # when first asked: few reports are of Paddle
 
 
 def _snake(words: str) -> str:
@@ -39,7 +43,7 @@ def _phase(found: re.Match[str]) -> str:
 
 
 FORMS = tuple(
-    Form(versions, re.compile(pattern), shown)
+    Form(versions, pattern, shown)
     for versions, pattern, shown in (
         ("2.3-", r"(?:Global_)?GradNodeAccumulation", lambda _: "grad_accumulation"),
         (
@@ -79,7 +83,7 @@ def is_wrapper(name: str) -> bool:
 def shown_name(name: str) -> str:
     """Return what to show for a name of Paddle's core; a name of another form is kept."""
     for form in FORMS:
-        found = form.pattern.fullmatch(name)
+        found = _compiled(form.pattern).fullmatch(name)
         if found is not None:
             return form.shown(found)
     return name

@@ -9,7 +9,6 @@ import importlib
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -77,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         if os.environ.get(ENV_DEBUG):
+            import traceback
+
             traceback.print_exc()
         line, status = _explain(error)
         click.echo(f"nvtrace: error: {' '.join(line.split())}", err=True)

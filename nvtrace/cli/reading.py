@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,13 +31,17 @@ def loaded(
 
     if paths.count(STDIN) > 1:
         raise UsageError("standard input (-) can be read once only")
-    with tempfile.TemporaryDirectory(prefix="nvtrace-") as folder:
-        files = [_spool(Path(folder)) if path == STDIN else path for path in paths]
+    with ExitStack() as stack:
+        files = [stack.enter_context(_spooled()) if path == STDIN else path for path in paths]
         yield nvtrace.load(files, details=details, progress=progress)
 
 
-def _spool(folder: Path) -> str:
-    """Copy standard input to a file that is named by what it holds."""
+@contextmanager
+def _spooled() -> Iterator[str]:
+    """Copy standard input to a file that is named by what it holds, for as long as it is read."""
+    import shutil
+    import tempfile
+
     if sys.stdin.isatty():
         raise UsageError("standard input (-) is the terminal; redirect a report to it")
     source = sys.stdin.buffer
@@ -47,8 +49,9 @@ def _spool(folder: Path) -> str:
     if not head:
         raise NotAReport("standard input is empty; redirect a report to it")
     suffix = ".sqlite" if head.startswith(b"SQLite format 3\0") else ".nsys-rep"
-    path = folder / f"stdin{suffix}"
-    with open(path, "wb") as file:
-        file.write(head)
-        shutil.copyfileobj(source, file)
-    return str(path)
+    with tempfile.TemporaryDirectory(prefix="nvtrace-") as folder:
+        path = Path(folder, f"stdin{suffix}")
+        with open(path, "wb") as file:
+            file.write(head)
+            shutil.copyfileobj(source, file)
+        yield str(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 
 from nvtrace.errors import UsageError
 from nvtrace.report import Report
@@ -12,6 +12,7 @@ from nvtrace.sinks.files import atomic_output, write
 __all__ = ["FORMATS", "atomic_output", "render", "write"]
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
+_MODULES = {"table": "text"}
 _TOP = {"table": 50, "markdown": 50, "html": 1000}  # rows of a table, where not asked for
 
 
@@ -40,16 +41,14 @@ def render(
     Raises:
         UsageError: no such format or unit, or ``top`` is negative.
     """
-    # Imported here: the writers of timelines need no tables.
-    from nvtrace.sinks import csv, html, json, markdown, text
-
     if top is not None and top < 0:
         raise UsageError(f"top is {top}: give a number of rows, or 0 for all")
-    whole: dict[str, Callable[[Report], str]] = {"json": json.render, "csv": csv.render}
-    if format in whole:
-        return whole[format](report.head(top) if top else report)
-    laid_out = {"table": text.render, "markdown": markdown.render, "html": html.render}
-    if format not in laid_out:
+    if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}: choose {', '.join(FORMATS)}")
-    top = _TOP[format] if top is None else top
-    return laid_out[format](report, unit=unit, top=top, width=width)
+    # Imported when asked for: each brings much that the others do not need.
+    write = importlib.import_module(f"nvtrace.sinks.{_MODULES.get(format, format)}").render
+    if format in _TOP:
+        text: str = write(report, unit=unit, top=_TOP[format] if top is None else top, width=width)
+    else:
+        text = write(report.head(top) if top else report)
+    return text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -77,7 +76,7 @@ def write(text: str, path: str | os.PathLike[str]) -> None:
 def _renamed(target: str, mode: int | None) -> Iterator[BinaryIO]:
     folder, name = os.path.split(target)
     # Cut short: the temporary name must fit where the final one does.
-    temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.part")
+    temporary = os.path.join(folder, f".{name[:40]}.{os.urandom(4).hex()}.part")
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     try:

@@ -8,12 +8,12 @@ from itertools import groupby
 
 from nvtrace.report import ReportTable
 from nvtrace.sinks.cells import PrintedColumn, print_columns
+from nvtrace.sinks.layout import HEADING_ROOM
 from nvtrace.sinks.names import printed_names
 
 NAME_WIDTH = 90
 _NARROWEST = 20
 _GAP = 2  # blanks between cells
-_PAD = 2  # tabulate pads a heading by two
 _DEEPEST = 16  # levels shown by indenting
 
 
@@ -82,7 +82,7 @@ def _margins(table: ReportTable, indent: str) -> list[str]:
 
 
 def _width(header: str, cells: Sequence[str]) -> int:
-    return max(len(header) + _PAD, max(map(len, cells)))
+    return max(len(header) + HEADING_ROOM, max(map(len, cells)))
 
 
 def _limits(widths: list[int], texts: Sequence[int], width: int | None) -> list[int]:

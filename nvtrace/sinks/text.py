@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-
-from tabulate import DataRow, Line, TableFormat, tabulate
+from collections.abc import Iterator, Sequence
 
 from nvtrace.report import Report, ReportTable
 from nvtrace.sinks.cells import choose_time_unit, has_times, remainder
 from nvtrace.sinks.grid import make_grid
+from nvtrace.sinks.layout import column_widths, padded
 from nvtrace.sinks.names import one_line
 
-_RULE = Line("", "-", "  ", "")
-_ROW = DataRow("", "  ", "")
-_FORMAT = TableFormat(
-    lineabove=_RULE,
-    linebelowheader=_RULE,
-    linebetweenrows=None,
-    linebelow=_RULE,
-    headerrow=_ROW,
-    datarow=_ROW,
-    padding=0,
-    with_header_hide=None,
-)
-_HEADER_LINES = 3  # rule, headings, rule
+_GAP = "  "
 _TITLE_MARGIN = 20
 
 
@@ -54,19 +41,13 @@ def _table(table: ReportTable, unit: str, top: int, width: int | None) -> Iterat
         yield one_line(table.empty)
         return
     grid = make_grid(shown, time_unit, width)
-    lines = tabulate(
-        grid.rows,
-        grid.headers,
-        tablefmt=_FORMAT,
-        disable_numparse=True,
-        preserve_whitespace=True,
-    ).split("\n")
-    rule = lines[0]
+    widths = column_widths(grid.headers, grid.rows)
+    rule = _GAP.join("-" * width for width in widths)
     yield _heading(table.title, len(rule))
     if has_times(shown):
         yield f"Time unit: {time_unit}"
-    yield from (line.rstrip() for line in lines[:_HEADER_LINES])
-    yield from _body(shown, lines[_HEADER_LINES:-1], rule)
+    yield from (rule, _line(grid.headers, widths), rule)
+    yield from _body(shown, grid.rows, widths, rule)
     yield rule
     if len(shown) < len(table):
         yield remainder(table, len(shown))
@@ -76,19 +57,21 @@ def _table(table: ReportTable, unit: str, top: int, width: int | None) -> Iterat
         yield "-" * len(rule)
 
 
-def _body(table: ReportTable, rows: list[str], rule: str) -> Iterator[str]:
+def _body(table: ReportTable, rows: list[list[str]], widths: list[int], rule: str) -> Iterator[str]:
     """Yield the rows, each run of a section under its heading."""
     sections = [""] * len(table) if table.sections is None else table.sections.tolist()
     above: object = ""
     for section, row in zip(sections, rows, strict=True):
         if section != above and isinstance(section, tuple):
-            widths = map(len, rule.split("  "))
-            cells = [cell.ljust(width) for cell, width in zip(section, widths, strict=True)]
-            yield from (rule, "  ".join(cells).rstrip(), rule)
+            yield from (rule, _line(section, widths), rule)
         elif section != above and section:
             yield _heading(one_line(section), len(rule))
         above = section
-        yield row.rstrip()
+        yield _line(row, widths)
+
+
+def _line(cells: Sequence[str], widths: list[int]) -> str:
+    return _GAP.join(padded(cells, widths)).rstrip()
 
 
 def _heading(text: str, width: int) -> str:

@@ -15,6 +15,7 @@ from threading import Timer
 from typing import NoReturn
 
 from nvtrace.errors import CorruptReport, OutputError, SourceError, ToolNotFound
+from nvtrace.sources import STREAM_SUFFIX
 from nvtrace.sources.nsys_install import (
     ENV_NSYS,
     Nsys,
@@ -24,8 +25,6 @@ from nvtrace.sources.nsys_install import (
     version_text,
 )
 
-REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
-STREAM_SUFFIX = ".qdstrm"
 EXPORT_TIMEOUT_S = 3600.0
 
 Progress = Callable[[str], None]
