@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.nesting import Nest
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import distinct, factorize
 from nvtrace.model.schema import Attribution
 from nvtrace.model.table import Table
 
@@ -44,7 +44,7 @@ def launching_calls(calls: Table, device: Table) -> I32:
         place = np.where((wanted < low) | (wanted > high), width - 1, wanted - low)
         return table[place + device["process"] * np.int64(width)]
     found = np.full(device.rows, -1, np.int32)
-    for process in np.unique(device["process"]).tolist():
+    for process in distinct(device["process"]).tolist():
         asked = np.flatnonzero((device["process"] == process) & (wanted != 0))
         candidates = np.flatnonzero((calls["process"] == process) & (ids != 0))
         if len(asked) and len(candidates):
@@ -98,12 +98,12 @@ class OpenRanges:
         thread, start, end = (ranges[name][rows] for name in ("thread", "start", "end"))
         nest = Nest.build(rows, thread, start, end)
         by_thread, by_process = {}, {}
-        for one in np.unique(thread).tolist():
+        for one in distinct(thread).tolist():
             here = thread == one
-            moments = np.unique(np.concatenate([start[here], end[here] + 1]))
+            moments = distinct(np.concatenate([start[here], end[here] + 1]))
             found = nest.innermost(np.full(len(moments), one, np.int32), moments, moments)
             by_thread[one] = _Open.of(moments, found)
-        for one in np.unique(process[thread]).tolist():
+        for one in distinct(process[thread]).tolist():
             parts = [part for row, part in by_thread.items() if process[row] == one]
             by_process[one] = _on_one_thread(parts)
         return cls(by_thread, by_process)
@@ -136,7 +136,7 @@ class OpenRanges:
 
 def _on_one_thread(threads: list[_Open]) -> _Open:
     """Return what is open at a time when one thread has a range open and the others have none."""
-    moments = np.unique(np.concatenate([thread.moments for thread in threads]))
+    moments = distinct(np.concatenate([thread.moments for thread in threads]))
     row, count = np.full(len(moments), -1, np.int32), np.zeros(len(moments), np.int32)
     for thread in threads:
         found = thread.at(moments)
@@ -198,9 +198,9 @@ def capturing_ranges(device: Table, nodes: Table, nest: Nest) -> I32:
     for row, key in enumerate(zip(nodes["process"].tolist(), nodes["node"].tolist(), strict=True)):
         keys.setdefault(key, row)
     originals = nodes["original"].tolist()
-    distinct, codes = factorize(device["graph_node"][rows])
-    for process in np.unique(device["process"][rows]).tolist():
-        roots = [_root((process, node), keys, originals) for node in distinct.tolist()]
+    known, codes = factorize(device["graph_node"][rows])
+    for process in distinct(device["process"][rows]).tolist():
+        roots = [_root((process, node), keys, originals) for node in known.tolist()]
         by_node = np.array([owner[root] if root >= 0 else -1 for root in roots], np.int32)
         here = device["process"][rows] == process
         found[rows[here]] = by_node[codes[here]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nvtrace.analysis.measures import Measures
+from nvtrace.model.arrays import distinct
 from nvtrace.model.schema import DeviceKind, RangeFlag
 from nvtrace.model.trace import Note
 
@@ -70,7 +71,7 @@ def _graphs(measures: Measures) -> list[Note]:
 
 def _captures(measures: Measures) -> list[Note]:
     captured = measures.explained.device_capture
-    rows = np.unique(captured[captured >= 0])
+    rows = distinct(captured[captured >= 0])
     if not len(rows):
         return []
     names = sorted(set(measures.trace.strings.take(measures.explained.range_name[rows])))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.paddle_names import shown_name
 from nvtrace.errors import UsageError
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import distinct, factorize
 from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.trace import TraceData
 
@@ -219,7 +219,7 @@ def _repeated(
     own = np.array([domain.name == DOMAIN for domain in trace.domains])[ranges["domain"]]
     process = trace.threads["process"][ranges["thread"]]
     for one in (RangeKind.DATALOADER, RangeKind.OPTIMIZATION):
-        marked = np.unique(process[own & (kind == one)])
+        marked = distinct(process[own & (kind == one)])
         repeated |= of_torch & ~own & (kind == one) & np.isin(process, marked)
     return repeated
 

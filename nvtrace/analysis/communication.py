@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
 from nvtrace.analysis.intervals import Union, clipped
-from nvtrace.model.arrays import factorize, taken
+from nvtrace.model.arrays import distinct, factorize, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
 from nvtrace.model.table import Table
@@ -90,13 +90,13 @@ def _host_only(measures: Measures) -> list[Overlap]:
     """Return processes whose only trace of communication is on the host (gloo, MPI)."""
     trace, selection = measures.trace, measures.selection
     ranges = trace.ranges
-    on_gpu = set(np.unique(trace.device["process"][measures.communication]).tolist())
+    on_gpu = set(distinct(trace.device["process"][measures.communication]).tolist())
     chosen = selection.reaching.ranges & (measures.explained.range_kind == RangeKind.COMMUNICATION)
     chosen &= ranges["style"] != RangeStyle.MARK
     talking = np.flatnonzero(chosen)
     process = trace.threads["process"][ranges["thread"][talking]]
     found = []
-    for row in np.unique(process).tolist():
+    for row in distinct(process).tolist():
         if row in on_gpu:
             continue
         rows = talking[process == row]

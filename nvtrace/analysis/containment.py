@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.intervals import sum_at
+from nvtrace.model.arrays import distinct
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import RangeFlag, RangeStyle
 
@@ -76,7 +77,7 @@ class Containment:
         ranges, calls = self.explained.trace.ranges, self.explained.trace.calls
         found = []
         threads = ranges["thread"][self._apart]
-        for thread in np.unique(threads).tolist():
+        for thread in distinct(threads).tolist():
             rows = self._apart[threads == thread]
             left = np.flatnonzero(self.launching & (calls["thread"] == thread))
             while len(left):

@@ -19,7 +19,7 @@ from nvtrace.analysis.attribution import (
 from nvtrace.analysis.classification import DOMAIN, Rule, classify
 from nvtrace.analysis.nesting import Nest
 from nvtrace.errors import UsageError
-from nvtrace.model.arrays import among, taken
+from nvtrace.model.arrays import among, distinct, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import PHASES, Attribution, PayloadType, RangeFlag, RangeKind, RangeStyle
 from nvtrace.model.table import Table
@@ -153,7 +153,7 @@ def _not_beside(rows: I64, ranges: Table) -> I64:
     beside = ranges["style"][rows] == RangeStyle.START_END
     inner = np.zeros(len(rows), np.bool_)
     start, end, thread = (ranges[name][rows] for name in ("start", "end", "thread"))
-    for one in np.unique(thread[beside]):
+    for one in distinct(thread[beside]):
         outer, nested = beside & (thread == one), np.flatnonzero(~beside & (thread == one))
         latest = np.maximum.accumulate(end[outer])  # of those that start no later
         place = np.searchsorted(start[outer], start[nested], "right") - 1
@@ -189,10 +189,10 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
     numbers[numbers > np.iinfo(np.int32).max] = -1
     thread = ranges["thread"][rows]
     process = trace.threads["process"][thread]
-    for one in np.unique(process).tolist():
+    for one in distinct(process).tolist():
         here = np.flatnonzero(process == one)
         # a name that repeats on a thread with the same number in it (train_v2) counts nothing
-        repeats = len(here) > len(np.unique(thread[here])) and by_name[here].all()
-        if (numbers[here] < 0).any() or (repeats and len(np.unique(numbers[here])) == 1):
+        repeats = len(here) > len(distinct(thread[here])) and by_name[here].all()
+        if (numbers[here] < 0).any() or (repeats and len(distinct(numbers[here])) == 1):
             numbers[here] = np.arange(len(here))
     return numbers

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import stable_order
+from nvtrace.model.arrays import distinct, stable_order
 
 I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
@@ -45,9 +45,9 @@ def grouped_keys_of(*pairs: tuple[Codes, I64]) -> list[I64]:
     if span * groups < _ROOM:
         return [codes.astype(np.int64) * span + (times - low) for codes, times in pairs]
     # too long a capture for one int64 key: ranks of the times keep their order in less room
-    distinct = np.unique(np.concatenate([times for _, times in filled]))
+    moments = distinct(np.concatenate([times for _, times in filled]))
     return [
-        codes.astype(np.int64) * len(distinct) + np.searchsorted(distinct, times)
+        codes.astype(np.int64) * len(moments) + np.searchsorted(moments, times)
         for codes, times in pairs
     ]
 

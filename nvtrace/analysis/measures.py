@@ -16,7 +16,7 @@ from nvtrace.analysis.containment import Containment
 from nvtrace.analysis.intervals import count_by, previous_maximum, sum_at, sum_by
 from nvtrace.analysis.nesting import Nest
 from nvtrace.analysis.selection import Selection
-from nvtrace.model.arrays import code_order, factorize, taken
+from nvtrace.model.arrays import code_order, contained, distinct, factorize, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeFlag, RangeKind, RangeStyle
 
@@ -147,7 +147,7 @@ class Measures:
         streams = self.trace.streams
         if self.selection.processes.all():
             return list(range(len(self.trace.devices)))
-        used = np.unique(streams["device"][self.selection.processes[streams["process"]]])
+        used = distinct(streams["device"][self.selection.processes[streams["process"]]])
         rows: list[int] = used.tolist()
         return rows
 
@@ -181,8 +181,9 @@ class Measures:
         names, codes = factorize(trace.calls["name"])
         texts = trace.strings.take(names)
         launches = np.array([_LAUNCH.match(text) is not None for text in texts], np.bool_)
-        launching = np.unique(trace.calls["process"][launches[codes]])
-        return np.setdiff1d(launching, trace.device["process"]).astype(np.int64)
+        launching = distinct(trace.calls["process"][launches[codes]])
+        seen = contained(launching, trace.device["process"])
+        return launching[~seen].astype(np.int64)
 
     @cached_property
     def inferred(self) -> I64:

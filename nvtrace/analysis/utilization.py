@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.intervals import Union
 from nvtrace.model import schema
+from nvtrace.model.arrays import distinct
 from nvtrace.model.explained import Explained
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Counter
@@ -26,13 +27,13 @@ def with_utilization(explained: Explained) -> Explained:
     """
     trace = explained.trace
     begin, end = trace.span
-    edges = np.unique(np.linspace(begin, end, BINS + 1).astype(np.int64))
+    edges = distinct(np.linspace(begin, end, BINS + 1).astype(np.int64))
     if len(edges) < 2 or not trace.device.rows:
         return explained
     device_of = trace.streams["device"][trace.device["stream"]]
     parts = [trace.samples]
     counters = list(trace.counters)
-    for row in np.unique(device_of).tolist():
+    for row in distinct(device_of).tolist():
         here = np.flatnonzero(device_of == row)
         busy = Union(trace.device["start"][here], trace.device["end"][here]).before(edges)
         share = np.diff(busy) / np.diff(edges) * 100

@@ -74,7 +74,7 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     if high - low > 4 * len(values) + 65536:
         return _factorize_sparse(values)
     least = values.dtype.type(low)
-    offsets = (values - least).astype(np.int64)
+    offsets = (values - least).view(f"u{values.itemsize}").astype(np.int64)
     present = np.zeros(high - low + 1, np.bool_)
     present[offsets] = True
     table = np.cumsum(present, dtype=np.int32)
@@ -82,20 +82,52 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     return np.flatnonzero(present).astype(values.dtype) + least, table[offsets]
 
 
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the distinct values, ascending.
+
+    As np.unique does, without numpy.ma, which that imports: a tenth of the time of a small report.
+
+    Args:
+        values: integers of shape (n,).
+    """
+    if not len(values):
+        return values
+    low, high = int(values.min()), int(values.max())
+    if high - low <= 4 * len(values) + 65536:
+        least = values.dtype.type(low)
+        present = np.zeros(high - low + 1, np.bool_)
+        present[(values - least).view(f"u{values.itemsize}")] = True  # modulo 2^n, so exact
+        found: npt.NDArray[Any] = np.flatnonzero(present).astype(values.dtype) + least
+    else:
+        ordered = np.sort(values)
+        found = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
+
+
+def contained(values: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which of ``values`` are among ``wanted``, integers of one type both."""
+    if not len(wanted):
+        return np.zeros(len(values), np.bool_)
+    sought = distinct(wanted)
+    places = np.minimum(np.searchsorted(sought, values), len(sought) - 1)
+    found: npt.NDArray[np.bool_] = sought[places] == values
+    return found
+
+
 def _factorize_sparse(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     """Factorize values that lie far apart: few of them, as a rule, such as ids of threads.
 
     A guess at the distinct values, made from a sample, is completed by what it misses.
     """
-    distinct = np.unique(values[:: max(len(values) // 1024, 1)])
-    while 8 * len(distinct) < len(values):
-        codes = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
-        missed = distinct[codes] != values
+    found = distinct(values[:: max(len(values) // 1024, 1)])
+    while 8 * len(found) < len(values):
+        codes = np.minimum(np.searchsorted(found, values), len(found) - 1)
+        missed = found[codes] != values
         if not missed.any():
-            return distinct, codes.astype(np.int32)
-        distinct = np.union1d(distinct, values[missed])
-    distinct, codes = np.unique(values, return_inverse=True)
-    return distinct, codes.astype(np.int32)
+            return found, codes.astype(np.int32)
+        found = distinct(np.concatenate([found, values[missed]]))
+    found, codes = np.unique(values, return_inverse=True)
+    return found, codes.astype(np.int32)
 
 
 def code_order(codes: npt.NDArray[Any]) -> I64:

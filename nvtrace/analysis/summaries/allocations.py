@@ -13,6 +13,7 @@ from nvtrace.analysis.intervals import sum_by
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.nesting import Nest
 from nvtrace.analysis.summaries.columns import count, grouped, text
+from nvtrace.model.arrays import distinct
 from nvtrace.model.schema import PayloadType, RangeStyle
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Column, ReportTable, Unit
@@ -34,25 +35,25 @@ def allocations_view(measures: Measures) -> ReportTable:
     rows = _rows(measures)
     verbs, places = _words(trace, rows)
     keys, codes = grouped(places, _holders(measures, rows))
-    distinct = np.unique(keys[:, 0])
+    used = distinct(keys[:, 0])
     # level 0 has the places, level 1 the names in them
-    of_place = np.searchsorted(distinct, places)
-    group = np.concatenate([of_place, len(distinct) + codes])
-    groups = len(distinct) + len(keys)
+    of_place = np.searchsorted(used, places)
+    group = np.concatenate([of_place, len(used) + codes])
+    groups = len(used) + len(keys)
     size, freed = np.tile(trace.ranges["payload"][rows], 2), np.tile(verbs, 2)
     freed_calls = sum_by(group, freed.astype(np.int64), groups)
     taken_calls = sum_by(group, (~freed).astype(np.int64), groups)
     freed_bytes = sum_by(group, np.where(freed, size, 0), groups)
     taken_bytes = sum_by(group, np.where(freed, 0, size), groups)
-    place_of = np.concatenate([distinct, keys[:, 0]])
-    depth = np.repeat([0, 1], [len(distinct), len(keys)])
+    place_of = np.concatenate([used, keys[:, 0]])
+    depth = np.repeat([0, 1], [len(used), len(keys)])
     labels = [trace.strings[row].partition(" ")[2] for row in place_of.tolist()]
     names = [trace.strings[row] if row >= 0 else _OUTSIDE for row in keys[:, 1].tolist()]
     peaks = [_peak(measures, what, label) for label in labels for what in ("allocated", "reserved")]
     order = np.lexsort((-taken_bytes, depth, place_of))
     columns = (
         text("place", "Place", labels, shown=False),
-        text("name", "Name", labels[: len(distinct)] + names),
+        text("name", "Name", labels[: len(used)] + names),
         count("allocations", "Allocations", taken_calls),
         Column("allocated_bytes", "Allocated", Unit.BYTES, taken_bytes),
         count("frees", "Frees", freed_calls),

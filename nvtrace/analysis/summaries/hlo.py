@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nvtrace.analysis.intervals import count_by, sum_by
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, percent, share, text, time
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import distinct, factorize
 from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.trace import TraceData
 from nvtrace.report import ReportTable
@@ -71,7 +71,7 @@ class Work:
 
 def has_programs(trace: TraceData) -> bool:
     """Return whether an adapter wrote what it knows of compiled programs."""
-    texts = np.unique(trace.ranges["text"])
+    texts = distinct(trace.ranges["text"])
     return any(_KEY in one for one in trace.strings.take(texts[texts >= 0][:64]))
 
 

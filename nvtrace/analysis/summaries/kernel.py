@@ -9,7 +9,7 @@ from nvtrace.analysis.intervals import sum_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.device import no_device_activity
-from nvtrace.model.arrays import among, factorize
+from nvtrace.model.arrays import among, distinct, factorize
 from nvtrace.model.schema import DeviceKind
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -103,7 +103,7 @@ def _launching_calls(
     call = measures.explained.device_call[rows]
     known = call >= 0
     groups = int(codes.max()) + 1 if len(codes) else 0
-    pairs = np.unique(codes[known].astype(np.int64) * max(calls.rows, 1) + call[known])
+    pairs = distinct(codes[known].astype(np.int64) * max(calls.rows, 1) + call[known])
     group, row = pairs // max(calls.rows, 1), pairs % max(calls.rows, 1)
     have = np.zeros(groups, np.bool_)
     have[group] = True

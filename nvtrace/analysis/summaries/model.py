@@ -11,7 +11,7 @@ from nvtrace.analysis.intervals import clipped, merged, sum_at, sum_by, union_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.overview import STEP_NAME
-from nvtrace.model.arrays import among, taken
+from nvtrace.model.arrays import among, contained, distinct, taken
 from nvtrace.model.schema import PHASES, RangeKind, RangeStyle
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -118,7 +118,7 @@ def _columns(
 
 def _phase_threads(measures: Measures) -> int:
     chosen = measures.selection.ranges & among(measures.explained.range_kind, PHASES)
-    return len(np.unique(measures.trace.ranges["thread"][chosen]))
+    return len(distinct(measures.trace.ranges["thread"][chosen]))
 
 
 def _stacked(parts: list[Figures]) -> Figures:
@@ -184,8 +184,7 @@ def _in_steps(measures: Measures, rows: I64) -> Mask:
     of_step = process[ranges["thread"][explained.step_rows[steps]]]
     counted = of_step << 32 | explained.step_numbers[steps]
     of_row = process[ranges["thread"][rows]]
-    inside: Mask = np.isin(of_row << 32 | explained.steps_of(rows), counted)
-    return inside
+    return contained(of_row << 32 | explained.steps_of(rows), counted)
 
 
 def _instances(kinds: npt.NDArray[np.uint8], rows: I64, above: I64, count_: int) -> I64:
@@ -223,7 +222,7 @@ def _others_ns(measures: Measures) -> int:
     phases = _phase_rows(measures)
     phases = phases[_in_steps(measures, phases)]
     left = 0
-    for one in np.unique(process[ranges["thread"][steps]]).tolist():
+    for one in distinct(process[ranges["thread"][steps]]).tolist():
         here = steps[process[ranges["thread"][steps]] == one]
         window = merged(ranges["start"][here], ranges["end"][here])
         rows = phases[process[ranges["thread"][phases]] == one]
@@ -259,7 +258,7 @@ def _notes(measures: Measures, phases: _Phases, has_steps: bool) -> tuple[str, .
             "steps and are not counted."
         )
     guessed = measures.explained.range_guessed & measures.selection.ranges
-    kinds = np.unique(measures.explained.range_kind[guessed]).tolist()
+    kinds = distinct(measures.explained.range_kind[guessed]).tolist()
     if kinds:
         names = ", ".join(RangeKind(kind).name.lower() for kind in kinds)
         found.append(f"Recognised by name alone: {names}.")
