@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from nvtrace.phases import FORWARD, phase
@@ -50,26 +51,33 @@ def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     # nothing but this test may run while torch.compile traces the call, lest the graph break
     if calls.compiling():
         return calls.original(module, *args, **kwargs)
-    inside = here.depth
-    if inside and calls.modules is None:  # most calls by far
+    modules = calls.modules
+    if not here.depth:
+        return _outermost(module, args, kwargs)
+    if modules is None:  # most calls by far
         return calls.original(module, *args, **kwargs)
+    found = modules.ranges.get(id(module)) or modules.range_of(module)
+    if found is None:
+        return calls.original(module, *args, **kwargs)
+    with found:
+        return calls.original(module, *args, **kwargs)
+
+
+def _outermost(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    calls = _calls
     if not calls.users:
         calls.reached = True
         return calls.original(module, *args, **kwargs)
     found = None if calls.modules is None else calls.modules.range_of(module)
-    if inside or calls.apart():
-        if found is None:
-            return calls.original(module, *args, **kwargs)
-        with found:
+    inner = nullcontext() if found is None else found
+    if calls.apart():
+        with inner:
             return calls.original(module, *args, **kwargs)
     close_abandoned()
     here.depth += 1
     try:
-        with calls.forward:
-            if found is None:
-                return calls.original(module, *args, **kwargs)
-            with found:
-                return calls.original(module, *args, **kwargs)
+        with calls.forward, inner:
+            return calls.original(module, *args, **kwargs)
     finally:
         here.depth -= 1
 

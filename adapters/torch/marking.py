@@ -7,16 +7,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
-
-from nvtrace.phases import phase
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class OpenStep:
+class OpenStep(NamedTuple):
     """An optimizer step that has begun: how to close its range, what runs it, who marked it."""
 
-    pop: Callable[[], object]
+    leave: Callable[[], object]
     frame: int
     code: CodeType
     owner: object
@@ -74,14 +71,6 @@ class Marking:
         self.ends_of_data.clear()
 
 
-def push_phase(name: str) -> Callable[[], object]:
-    """Open the range of a phase on this thread; returns the call that closes it."""
-    label = phase(name).label
-    label.push()
-    pop: Callable[[], object] = label.pop
-    return pop
-
-
 def close_abandoned(new_frame: int = 0) -> None:
     """Close the ranges of optimizer steps that raised: no hook tells of their end.
 
@@ -102,7 +91,7 @@ def close_abandoned(new_frame: int = 0) -> None:
         if last.frame != new_frame and (last.frame, last.code) in running:
             break
         here.opened.pop()
-        last.pop()
+        last.leave()
 
 
 def apart() -> Callable[[], bool]:

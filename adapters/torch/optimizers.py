@@ -13,7 +13,7 @@ from nvtrace.ranges import mark
 from nvtrace.ranges import range as marked
 
 from ..patching import Patch
-from .marking import Marking, OpenStep, close_abandoned, here, push_phase
+from .marking import Marking, OpenStep, close_abandoned, here
 
 SKIPPED = "optimizer step skipped"
 
@@ -27,11 +27,11 @@ class Boundary:
 
     def __init__(self, on_step: Callable[[], None]) -> None:
         self._on_step = on_step
-        self._first: weakref.ref[Any] | None = None
+        self._first: Callable[[], Any] = lambda: None
 
     def ended(self, optimizer: Any) -> None:
         """Take note of the end of an optimizer's step."""
-        first = None if self._first is None else self._first()
+        first = self._first()
         if first is None:
             first, self._first = optimizer, weakref.ref(optimizer)
         if first is optimizer:
@@ -56,6 +56,7 @@ class StepHooks:
         self._marking = marking
         self._boundary = boundary
         self._compiling = torch.compiler.is_dynamo_compiling
+        self._optimization = phase(OPTIMIZATION)
         self._handles = [
             register_optimizer_step_pre_hook(self._begins),
             register_optimizer_step_post_hook(self._ended),
@@ -70,23 +71,27 @@ class StepHooks:
         if self._compiling():
             return
         here.stepped += 1
+        marking, opened = self._marking, here.opened
         caller = sys._getframe(1)
-        if self._marking.on and not here.scaling:
-            self._marking.steps += 1
-        last = here.opened[-1] if here.opened else None
-        if last is not None and last.frame == id(caller) and last.owner is not self:
-            return  # another adapter has marked it
-        close_abandoned(id(caller))
-        if self._marking.on:
-            step = OpenStep(push_phase(OPTIMIZATION), id(caller), caller.f_code, self)
-            here.opened.append(step)
+        frame = id(caller)
+        if marking.on and not here.scaling:
+            marking.steps += 1
+        if opened:
+            if opened[-1].frame == frame and opened[-1].owner is not self:
+                return  # another adapter has marked it
+            close_abandoned(frame)
+        if marking.on:
+            step = self._optimization
+            leave = step.__exit__
+            step.__enter__()
+            opened.append(OpenStep(leave, frame, caller.f_code, self))
 
     def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._compiling():
             return
-        caller = id(sys._getframe(1))
-        if here.opened and here.opened[-1].frame == caller:
-            here.opened.pop().pop()
+        opened = here.opened
+        if opened and opened[-1].frame == id(sys._getframe(1)):
+            opened.pop().leave()
         self._boundary.ended(optimizer)
 
 
