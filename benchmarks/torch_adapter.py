@@ -1,17 +1,19 @@
 """What the PyTorch adapter costs, in pairs within one run; and its tables beside torch.profiler's.
 
-    python benchmarks/torch_adapter.py cost       step times, over those of the plain loop
+    python benchmarks/torch_adapter.py cost       a step, over the same step without
     python benchmarks/torch_adapter.py tables     400,000 operator events to a table: time, memory
     python benchmarks/torch_adapter.py            both
 
-Times are CPU time of the training thread, and of each variant's rounds the one at a fifth from
-below, so that what else the machine does weighs less. A round runs every variant in turn; ``plain
-again`` says how far noise alone goes. Exits with 1 where a bound is missed.
+Times are CPU time of the training thread. Two ways to run a step take turns, a few steps each, and
+change places from round to round. Of a turn the median step counts, of the rounds the median of the
+ratios of two turns next to each other: whatever else the machine does weighs on both. The bare loop
+beside itself says how far noise goes. Ends with 1 where a goal is missed.
 """
 
 from __future__ import annotations
 
 import logging
+import statistics
 import subprocess
 import sys
 import time
@@ -20,12 +22,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from bench import Bench
+from goals import Goal, table
 
 import nvtrace
 
 ROUNDS = 40
+TURN_S = 0.04
 EVENTS = 400_000
 Step = Callable[[], None]
+Variant = Callable[[], Any]
 
 
 def cnn() -> Step:
@@ -92,48 +98,50 @@ def kineto() -> Iterator[None]:
     _disable_profiler()
 
 
-VARIANTS: dict[str, Callable[[], Any]] = {
-    "plain": nullcontext,
-    "plain again": nullcontext,
-    "phases": lambda: adapter(operators=False),
-    "modules": lambda: adapter(operators=False, modules=True),
-    "raw Kineto": kineto,
-    "operators": adapter,
-}
-BOUNDS = {"phases": ("plain", 1.03), "modules": ("plain", 1.10), "operators": ("raw Kineto", 1.02)}
+PAIRS: tuple[tuple[str, Variant, str, Variant, float], ...] = (
+    ("bare loop again", nullcontext, "bare loop", nullcontext, 1.02),
+    ("phases", lambda: adapter(operators=False), "bare loop", nullcontext, 1.02),
+    ("modules", lambda: adapter(operators=False, modules=True), "bare loop", nullcontext, 1.10),
+    ("operators", adapter, "raw Kineto", kineto, 1.02),
+)
 
 
-def seconds(step: Step, variant: Callable[[], Any], steps: int) -> float:
+def turn(step: Step, variant: Variant, steps: int) -> float:
+    """Return the CPU time of a step, s: the median of a few."""
+    clock, taken = time.thread_time, []
     with variant():
         step()
-        start = time.thread_time()
         for _ in range(steps):
+            start = clock()
             step()
-        return (time.thread_time() - start) / steps
+            taken.append(clock() - start)
+    return statistics.median(taken)
 
 
-def cost() -> bool:
-    """Print step times of every variant over the plain loop's; returns whether bounds are kept."""
+def paired(step: Step, first: Variant, second: Variant, steps: int) -> tuple[float, float]:
+    """Return the median of the second's step, s, and of the ratios of the first's to it."""
+    ratios, seconds = [], []
+    for number in range(ROUNDS):
+        order = (first, second) if number % 2 else (second, first)
+        taken = [turn(step, variant, steps) for variant in order]
+        above, below = taken if number % 2 else reversed(taken)
+        ratios.append(above / below)
+        seconds.append(below)
+    return statistics.median(seconds), statistics.median(ratios)
+
+
+def cost() -> list[Goal]:
+    """Return what a step of each model costs in each way."""
     torch.set_num_threads(1)
-    kept = True
+    found = []
     for make in (cnn, transformer, mlp):
         step = make()
-        steps = max(3, int(0.1 / seconds(step, nullcontext, 3)))
-        times: dict[str, list[float]] = {name: [] for name in VARIANTS}
-        for round_ in range(ROUNDS):
-            for name in list(VARIANTS)[:: 1 if round_ % 2 else -1]:
-                times[name].append(seconds(step, VARIANTS[name], steps))
-        low = {name: sorted(found)[ROUNDS // 5] for name, found in times.items()}
-        print(f"{make.__name__}: {low['plain'] * 1e3:.2f} ms a step")
-        for name in VARIANTS:
-            print(f"  {name:12} {low[name] / low['plain']:6.3f}")
-        noise = abs(low["plain again"] / low["plain"] - 1)
-        for name, (over, bound) in BOUNDS.items():
-            ratio = low[name] / low[over]
-            missed = ratio > bound + noise
-            kept &= not missed
-            print(f"  {name} over {over}: {ratio:.3f}, at most {bound}{' MISSED' * missed}")
-    return kept
+        steps = max(5, int(TURN_S / turn(step, nullcontext, 5)))
+        for name, first, peer, second, goal in PAIRS:
+            taken, ratio = paired(step, first, second, steps)
+            figure = f"PyTorch, {make.__name__}: {name}"
+            found.append(Goal(figure, ratio * taken * 1e3, "ms", peer, taken * 1e3, goal))
+    return found
 
 
 def record(count: int) -> tuple[Step, int]:
@@ -199,13 +207,6 @@ def by_nobody(count: int) -> None:
     say(time.process_time(), [], 0)
 
 
-def nothing(count: int) -> None:
-    step, steps = record(count)
-    for _ in range(steps):
-        step()
-    say(time.process_time(), [], 0)
-
-
 def say(start: float, stopping: list[float], events: int) -> None:
     import resource
 
@@ -214,43 +215,42 @@ def say(start: float, stopping: list[float], events: int) -> None:
     print(taken, sum(stopping), events, peak)
 
 
-def tables() -> bool:
-    """Print time and memory from the end of recording to a table; returns whether bounds are kept.
+def tables() -> list[Goal]:
+    """Return time and memory from the end of recording to a table of operators.
 
-    The bounds are for what is done with the events. Torch's tracer takes time to stop, and memory,
-    before anybody reads it; both are shown too.
+    They are of what is done with the events. Torch's tracer takes time to stop, and memory, before
+    anybody reads it.
     """
     found = {}
     for name in CHILDREN:
         command = [sys.executable, __file__, name]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
         found[name] = [float(word) for word in run.stdout.split()[-4:]]
-    nothing_mb, tracer_mb = found["nothing"][3], found["by_nobody"][3]
-    print(f"torch's tracer alone: {tracer_mb - nothing_mb:.0f} MiB")
-    for name in ("by_nvtrace", "by_torch"):
-        taken, stopping, events, peak = found[name]
-        print(
-            f"{name:11} {taken - stopping:6.2f} s CPU after {stopping:.2f} s to stop, "
-            f"{(taken - stopping) / events * 1e6:5.1f} us an event; "
-            f"{peak - tracer_mb:5.0f} MiB beside the tracer's"
+    tracer_mb = found["by_nobody"][3]
+    seconds, megabytes = (
+        [figure(*found[name]) for name in ("by_nvtrace", "by_torch")]
+        for figure in (
+            lambda taken, stopping, events, peak: taken - stopping,
+            lambda taken, stopping, events, peak: peak - tracer_mb,
         )
-    ours, theirs = found["by_nvtrace"], found["by_torch"]
-    faster = (theirs[0] - theirs[1]) / (ours[0] - ours[1])
-    smaller = (theirs[3] - tracer_mb) / (ours[3] - tracer_mb)
-    print(
-        f"{faster:.1f} times faster, at least 10 ({theirs[0] / ours[0]:.1f} with the stop); "
-        f"memory 1/{smaller:.1f}, at most 1/3 "
-        f"(1/{(theirs[3] - nothing_mb) / (ours[3] - nothing_mb):.1f} with the tracer's)"
     )
-    return faster >= 10 and smaller >= 3
+    what, peer = f"PyTorch, {EVENTS:,} operator events to a table", "torch.profiler"
+    return [
+        Goal(what, seconds[0], "s", peer, seconds[1], 0.1),
+        Goal(f"{what}: memory", megabytes[0], "MiB", peer, megabytes[1], 0.333),
+    ]
 
 
 CHILDREN = {
-    "nothing": nothing,
     "by_nobody": by_nobody,
     "by_nvtrace": by_nvtrace,
     "by_torch": by_torch,
 }
+
+
+def goals(bench: Bench) -> list[Goal]:
+    """Return every figure beside what it is held against."""
+    return [*cost(), *tables()]
 
 
 def main() -> int:
@@ -259,10 +259,9 @@ def main() -> int:
     if what in CHILDREN:
         CHILDREN[what](EVENTS)
         return 0
-    kept = what == "tables" or cost()
-    if what != "cost":
-        kept &= tables()
-    return 0 if kept else 1
+    found = [*(cost() if what != "tables" else []), *(tables() if what != "cost" else [])]
+    print(table(found))
+    return 0 if all(goal.held for goal in found) else 1
 
 
 if __name__ == "__main__":

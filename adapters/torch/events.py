@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,16 @@ from nvtrace.model.arrays import factorize
 from nvtrace.model.harvest import Harvest, HarvestedRanges
 from nvtrace.model.schema import RangeKind
 from nvtrace.model.strings import Strings
-from nvtrace.model.trace import Counter
+
+from .memory import EVENT, Memory, allocations
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Columns = dict[str, npt.NDArray[Any]]
 
-MEMORY = "[memory]"
 # torch.profiler leaves these out of its tables as well
 _HIDDEN = {
-    MEMORY,
+    EVENT,
     "[OutOfMemory]",
     "profiler::_record_function_enter",
     "profiler::_record_function_enter_new",
@@ -41,12 +42,13 @@ _BLOCK = 2048
 _USER_SCOPE = 7
 
 
-def harvest(events: list[Any], options: AdapterOptions) -> Harvest:
+def harvest(events: list[Any], options: AdapterOptions, tree: Callable[[], list[Any]]) -> Harvest:
     """Return the operators, and the memory they took, as columns.
 
     Args:
         events: Kineto's; the list is emptied as it is read.
         options: what was asked to be recorded.
+        tree: returns the same events as torch's tree of them.
     """
     strings = Strings()
     read = _read(events, strings, options)
@@ -55,11 +57,15 @@ def harvest(events: list[Any], options: AdapterOptions) -> Harvest:
     end = start + read["duration"]
     once = _once(kept[~read["beside"][kept]], names, thread, start, end)
     kept, kind = kept[once[kept]], kind[once[kept]]
-    texts, counters, samples = read["text"][kept], tuple[Counter, ...](), None
+    texts = read["text"][kept]
+    found = Harvest(strings=strings)
     if options.profile_memory:
-        memory = _Memory(names == strings.find(MEMORY), read)
+        memory = Memory(np.flatnonzero(names == strings.find(EVENT)), read, strings, tree)
         texts = _with_memory(texts, memory.within(start[kept], end[kept], thread[kept]), strings)
-        counters, samples = memory.samples(strings)
+        counters, samples, notes = memory.samples()
+        found = replace(
+            found, marks=memory.marks(), counters=counters, samples=samples, notes=notes
+        )
     ranges = HarvestedRanges(
         start=start[kept],
         end=end[kept],
@@ -70,7 +76,7 @@ def harvest(events: list[Any], options: AdapterOptions) -> Harvest:
         sequence=read["sequence"][kept],
         beside=read["beside"][kept],
     )
-    return Harvest(strings=strings, ranges=ranges, samples=samples, counters=counters)
+    return replace(found, ranges=ranges)
 
 
 def _read(events: list[Any], strings: Strings, options: AdapterOptions) -> Columns:
@@ -105,7 +111,8 @@ def _columns(events: list[Any], strings: Strings, options: AdapterOptions) -> Co
         "text": _texts(events, options, strings),
     }
     if options.profile_memory:
-        columns.update(_allocations(events, names == strings.find(MEMORY), strings))
+        chosen = np.flatnonzero(names == strings.find(EVENT)).tolist()
+        columns["bytes"], columns["place"] = allocations(events, chosen, strings)
     return columns
 
 
@@ -140,17 +147,6 @@ def _rarer(events: list[Any], names: npt.NDArray[np.int32], strings: Strings) ->
     last = _column("end_thread_id", asked)
     beside[rows] = (_column("is_async", asked) != 0) | (first != last)
     return by_user, beside
-
-
-def _allocations(events: list[Any], chosen: Mask, strings: Strings) -> Columns:
-    """Return bytes of the events that are about memory, and the row of the name of its place."""
-    size, place = np.zeros(len(events), np.int64), np.full(len(events), -1, np.int32)
-    for row in np.flatnonzero(chosen).tolist():
-        event = events[row]
-        size[row] = event.nbytes()
-        kind, index = event.device_type().name, event.device_index()
-        place[row] = strings.intern(kind if index < 0 else f"{kind} {index}")
-    return {"bytes": size, "place": place}
 
 
 def _kinds(
@@ -219,42 +215,3 @@ def _with_memory(
         before = f"{strings[texts[row]]}, " if texts[row] >= 0 else ""
         texts[row] = strings.intern(f"{before}memory = {int(change[row]):+d} B")
     return texts
-
-
-class _Memory:
-    """Allocations and releases, in the order of time.
-
-    Args:
-        chosen: which events are about memory.
-        read: columns of all events.
-    """
-
-    def __init__(self, chosen: Mask, read: Columns) -> None:
-        rows = np.flatnonzero(chosen)
-        rows = rows[np.argsort(read["start"][rows], kind="stable")]
-        self._time, self._thread = read["start"][rows], read["thread"][rows]
-        self._bytes, self._place = read["bytes"][rows], read["place"][rows]
-
-    def within(self, start: I64, end: I64, thread: I64) -> I64:
-        """Return the change of memory on the thread of each interval, bytes."""
-        change = np.zeros(len(start), np.int64)
-        for one in np.unique(self._thread).tolist():
-            here, asked = self._thread == one, np.flatnonzero(thread == one)
-            times = self._time[here]
-            total = np.concatenate([[0], np.cumsum(self._bytes[here])])
-            before = np.searchsorted(times, start[asked], side="left")
-            after = np.searchsorted(times, end[asked], side="right")
-            change[asked] = total[after] - total[before]
-        return change
-
-    def samples(self, strings: Strings) -> tuple[tuple[Counter, ...], Columns]:
-        """Return a counter a device: bytes held, less those held when recording began."""
-        places, counter = factorize(self._place)
-        value = np.zeros(len(counter), np.float64)
-        for row in range(len(places)):
-            value[counter == row] = np.cumsum(self._bytes[counter == row])
-        counters = tuple(
-            Counter(f"torch memory, {name}, since the start", "B", process=0)
-            for name in strings.take(places)
-        )
-        return counters, {"time": self._time, "counter": counter, "value": value}

@@ -61,7 +61,8 @@ class Kineto:
         if not self._running:
             return Harvest(notes=() if self._note is None else (self._note,))
         self._running = False
-        return harvest(_disable_profiler().events(), self._options)
+        result = _disable_profiler()
+        return harvest(result.events(), self._options, result.experimental_event_tree)
 
     def _config(self) -> Any:
         from torch._C._profiler import _ExperimentalConfig

@@ -134,6 +134,32 @@ def operators_hold_the_kernels_that_torch_says() -> str:
 
 
 @check
+def memory_is_what_the_allocator_says() -> str:
+    """Net and levels of the window, against torch's own account at its two ends and of its peak."""
+    import torch
+
+    import nvtrace
+
+    model, x = model_of(torch)
+    train(torch, model, x, 2)
+    with nvtrace.Profiler(adapters=["torch"], profile_memory=True) as profiler:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        train(torch, model, x)
+        after, peak = torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+        reserved = torch.cuda.max_memory_reserved()
+    trace = profiler.trace
+    assert trace is not None
+    row = view(trace, "allocations")["cuda:0"]
+    found = [row[name] for name in ("net_bytes", "peak_bytes", "peak_reserved_bytes")]
+    assert found == [after - before, peak, reserved], (found, before, after, peak, reserved)
+    (level,) = [n for n, one in enumerate(trace.counters) if one.name == "Memory allocated cuda:0"]
+    last = trace.samples["value"][trace.samples["counter"] == level][-1]
+    assert last == after, (last, after)
+    return f"{row['allocations']} allocations, peak {peak} bytes"
+
+
+@check
 def graph_kernels_belong_to_the_launch() -> str:
     import torch
 
