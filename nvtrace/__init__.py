@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nvtrace.choices import ProfilerTarget, SortedKeys, SummaryView
+    from nvtrace.comparing import compare
     from nvtrace.dataloaders import dataloader
     from nvtrace.errors import (
         CorruptReport,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from nvtrace.trace import Trace
 
 __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks for a name)
+    "compare",
     "CorruptReport",
     "dataloader",
     "disable",
@@ -90,6 +92,7 @@ _HOMES = {
         "nvtrace.errors",
     ),
     **dict.fromkeys(("ProfilerTarget", "SortedKeys", "SummaryView"), "nvtrace.choices"),
+    "compare": "nvtrace.comparing",
     "dataloader": "nvtrace.dataloaders",
     **dict.fromkeys(
         ("export_chrome_tracing", "export_nsys", "export_protobuf", "load_profiler_result"),

@@ -26,6 +26,7 @@ class Unit(Enum):
 
     TEXT = "text"
     COUNT = "count"
+    NUMBER = "number"
     NS = "ns"
     PERCENT = "%"
     BYTES = "bytes"
@@ -41,7 +42,8 @@ class Column:
         key: its name in JSON, CSV and data frames (``"cpu_total_ns"``).
         title: its heading for people (``"Total"``).
         unit: what the values are.
-        values: shape (n,): int64 for NS, COUNT, BYTES; float64 for PERCENT and BYTES_PER_S;
+        values: shape (n,): int64 for NS, COUNT, BYTES; float64 for PERCENT, NUMBER and
+            BYTES_PER_S;
             bool for BOOL; object (str or None) for TEXT.
         valid: shape (n,) bool, False where the figure was not recorded; None when all are.
         group: columns of one group are printed in one cell, joined by " / ".

@@ -16,7 +16,7 @@ import click
 
 from nvtrace.errors import NvtraceError
 
-VERBS = ("summary", "trace", "ranges", "info", "run", "doctor", "demo")
+VERBS = ("summary", "trace", "ranges", "info", "compare", "run", "doctor", "demo")
 ENV_DEBUG = "NVTRACE_DEBUG"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE

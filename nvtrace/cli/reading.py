@@ -29,11 +29,17 @@ def loaded(
     """
     import nvtrace
 
+    with files_of(paths) as files:
+        yield nvtrace.load(files, details=details, progress=progress)
+
+
+@contextmanager
+def files_of(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Put a file in the place of standard input, there as long as the block."""
     if paths.count(STDIN) > 1:
         raise UsageError("standard input (-) can be read once only")
     with ExitStack() as stack:
-        files = [stack.enter_context(_spooled()) if path == STDIN else path for path in paths]
-        yield nvtrace.load(files, details=details, progress=progress)
+        yield [stack.enter_context(_spooled()) if path == STDIN else path for path in paths]
 
 
 @contextmanager

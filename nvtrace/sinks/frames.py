@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_DTYPES = {Unit.PERCENT: np.float64, Unit.BYTES_PER_S: np.float64, Unit.BOOL: np.bool_}
+_DTYPES = {
+    **dict.fromkeys((Unit.PERCENT, Unit.NUMBER, Unit.BYTES_PER_S), np.float64),
+    Unit.BOOL: np.bool_,
+}
 
 
 def to_arrow(table: ReportTable) -> pyarrow.Table:
