@@ -175,6 +175,18 @@ def test_keys_of_the_json_are_documented(tmp_path: Path) -> None:
         for word in re.findall(r"`([a-z_]+\*?)`", row[1].replace("(`cpu` or `gpu`)", "")):
             keys += [word[:-1] + stem for stem in stems] if word.endswith("*") else [word]
         assert keys == [column.key for column in table.columns], view
+    compared = nvtrace.compare(trace, trace)
+    rows = re.findall(r"^\| `(\w+)` \| (`run` .*) \|$", page, re.MULTILINE)
+    assert [view for view, _ in rows] == list(compared.tables)
+    ends = ("before_ns", "after_ns", "change_ns", "change")
+    for view, row in rows:
+        words = re.findall(r"`([a-z_\d]+\*?)`", row)
+        keys = [
+            key
+            for word in words
+            for key in ([word[:-1] + end for end in ends] if word.endswith("*") else [word])
+        ]
+        assert keys == compared[view].keys(), view
     table = page.split("`nvtrace ranges` has one view")[1].split("## ")[0]
     cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
     keys = [key for cell in cells for key in re.findall(r"`(\w+)`", cell)]

@@ -83,8 +83,15 @@ def _later(others: int) -> list[str]:
     return ["after"] if others == 1 else [f"after {number}" for number in range(1, others + 1)]
 
 
-def verdict(found: Shift) -> str:
-    """Return what a change of the step time is beside the spread of the steps."""
+def verdict(found: Shift, *, alike: bool = False) -> str:
+    """Return what a change of the step time is beside the spread of the steps.
+
+    Args:
+        found: the change.
+        alike: each step took as long as before to the nanosecond: it is the same recording.
+    """
+    if alike:
+        return SAME
     if found.low is None or found.high is None:
         return INCONCLUSIVE
     low, high = _percent(found.low), _percent(found.high)
@@ -111,6 +118,10 @@ def _steps(
         np.nan if one is None else _uplift(runs[0], own)
         for one, own in zip(found, times, strict=True)
     ]
+    verdicts = [
+        None if one is None else verdict(one, alike=np.array_equal(runs[0].steps, own))
+        for one, own in zip(found, times, strict=True)
+    ]
     return ReportTable(
         "steps",
         "Step Comparison",
@@ -129,7 +140,7 @@ def _steps(
                 )
             ),
             percent("throughput_change", "Throughput(%)", np.array(uplift)),
-            text("verdict", "Verdict", [verdict(one) if one else None for one in found]),
+            text("verdict", "Verdict", verdicts),
         ),
         notes=(
             "Step time: how much longer a step takes than one before, the median over all pairs; "
@@ -320,6 +331,7 @@ def _headline(
             span = f"{_percent(found.low):+.1f} to {_percent(found.high):+.1f} %"
         lines.append(
             f"{label}: step time {_percent(found.ratio):+.1f} % ({span}), "
-            f"throughput {uplift:+.1f} %: {verdict(found)}"
+            f"throughput {uplift:+.1f} %: "
+            + verdict(found, alike=np.array_equal(runs[0].steps, run.steps))
         )
     return lines
