@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.nesting import Nest
 from nvtrace.model.arrays import distinct, factorize
+from nvtrace.model.explained import Level
 from nvtrace.model.schema import Attribution
 from nvtrace.model.table import Table
 
@@ -145,21 +145,22 @@ def _on_one_thread(threads: list[_Open]) -> _Open:
     return _Open.of(moments, np.where(count == 1, row, np.int32(-1)))
 
 
-def nearest_of(
-    wanted: npt.NDArray[np.bool_], parent: I32, levels: Sequence[npt.NDArray[np.integer[Any]]] = ()
-) -> I32:
+def nearest_of(wanted: npt.NDArray[np.bool_], parent: I32, levels: Sequence[Level] = ()) -> I32:
     """Return for each range the nearest of itself and its ancestors that is wanted, -1 none.
 
     Args:
         wanted: shape (n,).
         parent: row of the parent, -1 none, shape (n,).
-        levels: rows by depth, as in ``Explained``: the quick way, where there are few.
+        levels: ranges by depth, as in ``Explained``: the quick way.
     """
     if not wanted.any():
         return np.full(len(parent), -1, np.int32)
     nearest = np.where(wanted, np.arange(len(parent), dtype=np.int32), np.int32(-1))
-    for rows in levels[1:]:
-        nearest[rows] = np.where(wanted[rows], rows, nearest[parent[rows]])
+    for level in levels[1:]:
+        children = np.diff(level.heads, append=len(level.rows))
+        own = nearest[level.rows]
+        above = np.repeat(nearest[level.parents], children)
+        nearest[level.rows] = np.where(own >= 0, own, above)
     if levels:
         return nearest
     ancestor = parent.copy()

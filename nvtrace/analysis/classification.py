@@ -22,6 +22,7 @@ from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 DOMAIN = "nvtrace"
 _KINDS = {kind.name.lower(): kind for kind in RangeKind}
@@ -171,38 +172,57 @@ def classify(
         bases[row] = names[row] if found is None else strings.intern(text[: found.start()])
         if found is not None:
             attributes[row] = strings.intern(text[found.start() + 2 :])
-    base = bases[name_codes] if len(names) else name_codes
     width = len(trace.categories) + 1
-    scope_values, scope_codes = factorize(
-        ranges["domain"].astype(np.int64) * width + ranges["category"] + 1
-    )
-    base_values, base_codes = factorize(base)
-    pairs, codes = factorize(scope_codes.astype(np.int64) * max(len(base_values), 1) + base_codes)
+    scopes, scope_codes = factorize(ranges["domain"] * width + ranges["category"] + 1)
+    cells, codes = factorize(scope_codes * np.int64(max(len(names), 1)) + name_codes)
+    if not len(cells):
+        nothing = np.empty(0, np.int32)
+        return Classified(np.empty(0, np.uint8), np.empty(0, np.bool_), nothing, nothing)
+    scope, name = scopes[cells // len(names)], cells % len(names)
+    known = len(strings)
+    pairs, pair = factorize(scope.astype(np.int64) * known + bases[name])
+    kinds, guesses, shown = _of_pairs(trace, pairs, known, rules, tuple(step_names))
+    kinds, guesses, attributes = kinds[pair], guesses[pair], attributes[name]
+    # emit_nvtx marks operators alone with attributes: a custom autograd.Function, for instance
+    kinds[(attributes >= 0) & (kinds == RangeKind.USER)] = RangeKind.OPERATOR
+    kind, guessed = kinds[codes], guesses[codes]
+    if (guesses & (kinds == RangeKind.STEP)).any():
+        needless = _needless_guesses(kind, guessed, ranges["style"])
+        kind[needless] = RangeKind.USER
+        guessed &= ~needless
+    of_torch = [text.startswith(_PHASES_OF_TORCH) for text in strings.take(bases[name])]
+    if any(of_torch):
+        kind[_repeated(trace, kind, np.array(of_torch)[codes])] = RangeKind.OPERATOR
+    return Classified(kind, guessed, shown[pair][codes], attributes[codes])
+
+
+def _of_pairs(
+    trace: TraceData, pairs: I64, width: int, rules: Sequence[Rule], steps: tuple[str, ...]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], I32]:
+    """Return kind, whether it is guessed, and name to show of each pair of scope and name.
+
+    Args:
+        trace: the trace.
+        pairs: (row of domains, row of categories + 1) as one number, times ``width``, plus row of
+            strings.
+        width: more than any row of strings in ``pairs``.
+        rules: the user's own.
+        steps: names of ranges that are steps.
+    """
+    strings = trace.strings
     kinds = np.zeros(len(pairs), np.uint8)
     guesses = np.zeros(len(pairs), np.bool_)
     shown = np.zeros(len(pairs), np.int32)
-    steps = tuple(step_names)
     for row, pair in enumerate(pairs.tolist()):
-        scope, base_row = divmod(pair, len(base_values))
-        domain_row, category_row = divmod(int(scope_values[scope]), width)
+        scope, name_row = divmod(pair, width)
+        domain_row, category_row = divmod(scope, len(trace.categories) + 1)
         category = trace.categories[category_row - 1] if category_row else ""
-        name = strings[int(base_values[base_row])]
-        domain = trace.domains[domain_row].name
+        name, domain = strings[name_row], trace.domains[domain_row].name
         kinds[row], guesses[row] = _kind(domain, category, name, rules, steps)
         if not domain and kinds[row] in (RangeKind.OPERATOR, RangeKind.OPERATOR_INNER):
             name = shown_name(name)
         shown[row] = strings.intern(name)
-    if not len(pairs):
-        return Classified(kinds, guesses, base, base.copy())
-    kind, split_off = kinds[codes], attributes[name_codes]
-    # emit_nvtx marks operators alone with attributes: a custom autograd.Function, for instance
-    kind[(split_off >= 0) & (kind == RangeKind.USER)] = RangeKind.OPERATOR
-    guessed = guesses[codes]
-    needless = _needless_guesses(kind, guessed, ranges["style"])
-    kind[needless] = RangeKind.USER
-    of_torch = np.array([strings[row].startswith(_PHASES_OF_TORCH) for row in base_values.tolist()])
-    kind[_repeated(trace, kind, of_torch[base_codes])] = RangeKind.OPERATOR
-    return Classified(kind, guessed & ~needless, shown[codes], split_off)
+    return kinds, guesses, shown
 
 
 def _repeated(
@@ -213,8 +233,6 @@ def _repeated(
     Counted too they would make more of them: of a loader torch also marks the wait that ends it.
     """
     repeated = np.zeros(len(kind), np.bool_)
-    if not of_torch.any():
-        return repeated
     ranges = trace.ranges
     own = np.array([domain.name == DOMAIN for domain in trace.domains])[ranges["domain"]]
     process = trace.threads["process"][ranges["thread"]]

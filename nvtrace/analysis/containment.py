@@ -52,8 +52,8 @@ class Containment:
         """
         explained = self.explained
         total = sum_at(explained.call_range, weights, explained.trace.ranges.rows)
-        for rows in reversed(explained.range_levels[1:]):
-            np.add.at(total, explained.range_parent[rows], total[rows])
+        for level in reversed(explained.range_levels[1:]):
+            total[level.parents] += np.add.reduceat(total[level.rows], level.heads)
         total[self._apart] = 0
         for part in self._inside:
             sums = np.concatenate([[0], np.cumsum(weights[part.calls])])

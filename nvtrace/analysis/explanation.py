@@ -17,6 +17,7 @@ from nvtrace.analysis.attribution import (
     nearest_of,
 )
 from nvtrace.analysis.classification import DOMAIN, Rule, classify
+from nvtrace.analysis.intervals import sum_at
 from nvtrace.analysis.nesting import Nest
 from nvtrace.errors import UsageError
 from nvtrace.model.arrays import among, distinct, taken
@@ -53,7 +54,7 @@ def explain(
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
     step_rows = np.flatnonzero(timed & (classified.kind == RangeKind.STEP))
-    step_rows = _not_beside(_outermost(step_rows, parent, levels), ranges)
+    step_rows = _not_beside(_outermost(step_rows, parent), ranges)
     _check_named(step_names, step_rows)
     steps = OpenRanges.build(step_rows, ranges, process)
     phase_rows = np.flatnonzero(timed & among(classified.kind, PHASES))
@@ -97,12 +98,15 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     parent = np.full(ranges.rows, -1, np.int32)
     depth = np.zeros(ranges.rows, np.int32)
     flags = ranges["flags"].copy()
-    self_time = ranges["end"] - ranges["start"]
     crossing = nest.crossing()
     parent[nest.rows] = taken(nest.rows, nest.parent)
     depth[nest.rows] = nest.depth
     flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
-    self_time[nest.rows] = nest.self_time(crossing)
+    self_time = ranges["end"] - ranges["start"]
+    if crossing.any():
+        self_time[nest.rows] = nest.self_time(crossing)
+    else:
+        self_time -= sum_at(parent, self_time, ranges.rows)
     return {
         "range_parent": parent,
         "range_depth": depth,
@@ -142,10 +146,18 @@ def _nest(trace: TraceData, rows: I64) -> Nest:
     return Nest.build(rows, thread, trace.ranges["start"][rows], trace.ranges["end"][rows])
 
 
-def _outermost(rows: I64, parent: I32, levels: tuple[I32, ...]) -> I64:
+def _outermost(rows: I64, parent: I32) -> I64:
     """Return those of ``rows`` with none of them above: a step in a step is a part of it."""
-    above = nearest_of(_mask(len(parent), rows), parent, levels)
-    return rows[taken(above, parent[rows]) < 0]
+    chosen = _mask(len(parent), rows)
+    inner = np.zeros(len(rows), np.bool_)
+    above = parent[rows]
+    climbing = np.flatnonzero(above >= 0)
+    while len(climbing):
+        found = chosen[above[climbing]]
+        inner[climbing[found]] = True
+        above[climbing] = parent[above[climbing]]
+        climbing = climbing[~found & (above[climbing] >= 0)]
+    return rows[~inner]
 
 
 def _not_beside(rows: I64, ranges: Table) -> I64:
@@ -179,11 +191,11 @@ def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
     by_name = np.zeros(len(rows), np.bool_)
     texts = trace.strings.take(names[rows])
     own = np.array([domain.name == DOMAIN for domain in trace.domains], np.bool_)
-    for place, row in enumerate(rows.tolist()):
-        integer = ranges["payload_type"][row] in (PayloadType.INT, PayloadType.UINT)
-        if integer and own[ranges["domain"][row]]:
-            numbers[place] = ranges["payload"][row]
-        elif found := _NUMBER.search(texts[place]):
+    counts = among(ranges["payload_type"][rows], (PayloadType.INT, PayloadType.UINT))
+    counts &= own[ranges["domain"][rows]]
+    numbers[counts] = ranges["payload"][rows[counts]]
+    for place in np.flatnonzero(~counts).tolist():
+        if found := _NUMBER.search(texts[place]):
             numbers[place] = int(found[1][:18])
             by_name[place] = True
     numbers[numbers > np.iinfo(np.int32).max] = -1

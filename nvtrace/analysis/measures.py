@@ -16,7 +16,7 @@ from nvtrace.analysis.containment import Containment
 from nvtrace.analysis.intervals import count_by, previous_maximum, sum_at, sum_by
 from nvtrace.analysis.nesting import Nest
 from nvtrace.analysis.selection import Selection
-from nvtrace.model.arrays import code_order, contained, distinct, factorize, taken
+from nvtrace.model.arrays import code_order, distinct, factorize, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeFlag, RangeKind, RangeStyle
 
@@ -178,12 +178,13 @@ class Measures:
         trace = self.trace
         if not trace.recorded.device or not trace.calls.rows:
             return np.empty(0, np.int64)
-        names, codes = factorize(trace.calls["name"])
+        mute = np.ones(len(trace.processes), np.bool_)
+        mute[trace.device["process"]] = False
+        calls = np.flatnonzero(mute[trace.calls["process"]])
+        names, codes = factorize(trace.calls["name"][calls])
         texts = trace.strings.take(names)
         launches = np.array([_LAUNCH.match(text) is not None for text in texts], np.bool_)
-        launching = distinct(trace.calls["process"][launches[codes]])
-        seen = contained(launching, trace.device["process"])
-        return launching[~seen].astype(np.int64)
+        return distinct(trace.calls["process"][calls[launches[codes]]]).astype(np.int64)
 
     @cached_property
     def inferred(self) -> I64:

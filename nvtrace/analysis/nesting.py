@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.intervals import sum_by, union_by
 from nvtrace.model.arrays import code_order, stable_order
+from nvtrace.model.explained import Level
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -75,13 +76,19 @@ class Nest:
         threads = np.arange(len(self.bounds) - 1, dtype=np.int32)
         return np.repeat(threads, np.diff(self.bounds))
 
-    def levels(self) -> tuple[I32, ...]:
-        """Return the rows at each depth, siblings side by side; none where there are over 256."""
-        deepest = int(self.depth.max(initial=-1))
-        if deepest > 255:
+    def levels(self) -> tuple[Level, ...]:
+        """Return the ranges by depth; none where there are over 256 depths."""
+        if int(self.depth.max(initial=0)) > 255:
             return ()
-        rows = self.rows[code_order(self.depth)]
-        return tuple(np.split(rows, np.cumsum(np.bincount(self.depth))[:-1]))
+        order = code_order(self.depth)
+        rows, parent = self.rows[order], self.parent[order]
+        levels, last = [], 0
+        for count in np.bincount(self.depth).tolist():
+            first, last = last, last + count
+            above = parent[first:last]
+            heads = np.flatnonzero((above >= 0) & (above != np.append(-1, above[:-1])))
+            levels.append(Level(rows[first:last], self.rows[above[heads]], heads))
+        return tuple(levels)
 
     def innermost(self, thread: I32, start: I64, end: I64) -> I32:
         """Return the row of the innermost range that contains each interval, -1 none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,20 @@ from nvtrace.model.trace import TraceData
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
+
+
+class Level(NamedTuple):
+    """Push/pop ranges of one depth.
+
+    Attributes:
+        rows: their rows, the children of a range side by side.
+        parents: the ranges that have children here, in the order of these; none at depth 0.
+        heads: place in ``rows`` of the first child of each.
+    """
+
+    rows: I32
+    parents: I32
+    heads: I64
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,7 @@ class Explained:
         step_numbers: their numbers, aligned with ``step_rows``.
         step_open: returns the row of the step open, on the thread or else in the process, for
             arrays of process, thread and moment (ns); -1.
-        range_levels: rows of push/pop ranges by depth, the children of a range side by side; empty
-            where they nest too deeply for one array a level.
+        range_levels: push/pop ranges by depth; empty where they nest deeper than that helps.
     """
 
     trace: TraceData
@@ -71,7 +84,7 @@ class Explained:
     step_rows: I32
     step_numbers: I64
     step_open: Callable[[I32, I32, I64], I32]
-    range_levels: tuple[I32, ...]
+    range_levels: tuple[Level, ...]
 
     @cached_property
     def range_step(self) -> I32:
