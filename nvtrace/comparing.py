@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from nvtrace.analysis.classification import Rule, parse_rule
 from nvtrace.analysis.comparison import check_views, comparison
 from nvtrace.analysis.digest import VIEWS, Digest, digest
+from nvtrace.analysis.explanation import explain
 from nvtrace.analysis.selection import Bounds
 from nvtrace.errors import UsageError
 from nvtrace.loading import PathLike, Progress, load
+from nvtrace.model.explained import Explained
 from nvtrace.report import Report
 from nvtrace.trace import Rules, Trace
 
@@ -54,12 +57,12 @@ def compare(
         raise UsageError("one run alone: name what it is to be compared with")
     chosen = (views,) if isinstance(views, str) else tuple(views or VIEWS)
     check_views(chosen)
-    names, parsed = tuple(step_range), tuple(rules)
+    names = tuple(step_range)
+    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
 
     def read(run: Run, whole: bool) -> Digest:
-        trace = run if isinstance(run, Trace) else load(run, details=False, progress=progress)
-        explained = trace.explain(step_range=names, rules=parsed)
         try:
+            explained = _explained(run, parsed, names, progress)
             return digest(explained, chosen, whole=whole, steps=steps, time=time, rank=rank)
         except UsageError as error:
             raise UsageError(f"{_named(run)}: {error}") from None
@@ -71,6 +74,16 @@ def compare(
             one if one.whole else read(run, True) for run, one in zip(runs, found, strict=True)
         ]
     return comparison(found, chosen)
+
+
+def _explained(
+    run: Run, rules: Sequence[Rule], names: Sequence[str], progress: Progress | None
+) -> Explained:
+    if isinstance(run, Trace):
+        return run.explain(step_range=names, rules=rules)
+    # not by the Trace, which keeps what it explained: the two would wait for the collector
+    trace = load(run, details=False, progress=progress)
+    return explain(trace, rules=rules, step_names=names)
 
 
 def _named(run: Run) -> str:

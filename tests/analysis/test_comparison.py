@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sqlite3
+import weakref
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nvtrace
+from nvtrace import comparing
 from nvtrace.analysis.comparison import verdict
 from nvtrace.analysis.shift import Shift
 from nvtrace.demo import write_report
@@ -253,9 +258,6 @@ def test_a_generated_report_and_one_with_a_known_change(tmp_path: Path) -> None:
     """Every kernel of one name takes twice as long: so it says, and of no other."""
     paths = [write_report(tmp_path / name, truth=False) for name in ("one.sqlite", "two.sqlite")]
     name = nvtrace.load(paths[0]).summary("kernel")["kernel"]["short_name"][0]
-    import sqlite3
-    from contextlib import closing
-
     with closing(sqlite3.connect(paths[1])) as rows_, rows_:
         rows_.execute(
             "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 2 * end - start "
@@ -282,3 +284,32 @@ def test_a_real_pair_is_as_its_summaries_say(shared_data: Path) -> None:
     sizes = [abs(row["gpu_change_ns"]) for row in report["kernel"]]
     assert sizes == sorted(sizes, reverse=True)
     assert report["steps"].rows() == []
+
+
+def test_each_run_is_let_go_before_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the collector's help: comparing eight takes the memory of one."""
+    read: list[weakref.ref[nvtrace.Trace]] = []
+    load = comparing.load
+
+    def watched(*arguments: Any, **options: Any) -> nvtrace.Trace:
+        assert [one() for one in read] == [None] * len(read)
+        trace = load(*arguments, **options)
+        read.append(weakref.ref(trace))
+        return trace
+
+    monkeypatch.setattr(comparing, "load", watched)
+    path = BEFORE.write(tmp_path / "a.sqlite")
+    gc.disable()
+    try:
+        nvtrace.compare(path, path, path)
+    finally:
+        gc.enable()
+    assert [one() for one in read] == [None] * 3
+
+
+def test_a_step_range_that_is_in_one_run_alone(tmp_path: Path) -> None:
+    paths = [BEFORE.write(tmp_path / "a.sqlite"), Capture().write(tmp_path / "b.sqlite")]
+    with pytest.raises(UsageError, match=r"b\.sqlite: no .*work"):
+        nvtrace.compare(*paths, step_range=["work"])
