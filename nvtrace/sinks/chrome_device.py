@@ -14,7 +14,17 @@ from nvtrace.sinks.chrome_layout import Layout
 from nvtrace.sinks.chrome_parts import head, members, placed
 from nvtrace.sinks.chrome_paths import RangePaths
 from nvtrace.sinks.chrome_rows import Number, Part, Rows, Thousandths, When
-from nvtrace.sinks.chrome_texts import Texts
+from nvtrace.sinks.chrome_texts import Source, Texts
+
+# Of a launch, what its kernel decides as a rule; the grid goes with the size of the data.
+_PER_LAUNCH = (
+    "block_x",
+    "block_y",
+    "block_z",
+    "registers",
+    "static_shared",
+    "dynamic_shared",
+)
 
 
 class DeviceEvents:
@@ -26,14 +36,11 @@ class DeviceEvents:
         self._paths = RangePaths(explained)
         device = self._device = explained.trace.device
         step, correlation, node = explained.device_step, device["correlation"], device["graph_node"]
-        self._text = Texts(
-            [
-                *(device[name] for name in ("short_name", "name", "kind", "copy_kind", "stream")),
-                explained.device_how,
-                lambda rows: self._paths.codes(explained.device_range[rows]),
-                lambda rows: self._paths.codes(explained.device_capture[rows]),
-            ],
-            self._fragment,
+        self._text_columns: tuple[Source, ...] = (
+            *(device[name] for name in ("short_name", "name", "kind", "copy_kind", "stream")),
+            explained.device_how,
+            lambda rows: self._paths.codes(explained.device_range[rows]),
+            lambda rows: self._paths.codes(explained.device_capture[rows]),
         )
         self._front: tuple[Part, ...] = (
             When(lambda rows: correlation[rows] > 0, (b',"correlation":', Number(correlation))),
@@ -52,26 +59,31 @@ class DeviceEvents:
     def kernels(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
         """Return the rows of kernels, with how they were launched, without and with an arrow."""
         details = LaunchDetails(self._trace.kernel_details)
-
-        def triple(name: str) -> When:
-            x, y, z = (details.column(f"{name}_{axis}") for axis in "xyz")
-            numbers = Number(x), b",", Number(y), b",", Number(z)
-            return When(lambda rows: x(rows) > 0, (f',"{name}":['.encode(), *numbers, b"]"))
-
-        def single(column: str, key: bytes, least: int) -> When:
-            value = details.column(column)
-            return When(lambda rows: value(rows) >= least, (b',"' + key + b'":', Number(value)))
-
+        x, y, z = (details.column(f"grid_{axis}") for axis in "xyz")
+        grid = Number(x), b",", Number(y), b",", Number(z)
         parts: tuple[Part, ...] = (
             *self._front,
-            triple("grid"),
-            triple("block"),
-            single("registers", b"registers_per_thread", 1),
-            single("static_shared", b"static_shared_bytes", 0),
-            single("dynamic_shared", b"dynamic_shared_bytes", 0),
+            When(lambda rows: x(rows) > 0, (b',"grid":[', *grid, b"]")),
             *self._back,
         )
-        return Rows(self._text, *parts), Rows(self._text, *parts, *arrival)
+        rest = [details.column(name) for name in _PER_LAUNCH]
+
+        def fragment(row: int) -> bytes:
+            here = np.array([row])
+            block_x, block_y, block_z, registers, static, dynamic = (
+                int(column(here)[0]) for column in rest
+            )
+            args = {
+                "block": [block_x, block_y, block_z] if block_x > 0 else None,
+                "registers_per_thread": registers if registers > 0 else None,
+                "static_shared_bytes": static if static >= 0 else None,
+                "dynamic_shared_bytes": dynamic if dynamic >= 0 else None,
+            }
+            launch = members(args)
+            return self._fragment(row) + (b"," if launch else b"") + launch
+
+        text = Texts([*self._text_columns, *rest], fragment)
+        return Rows(text, *parts), Rows(text, *parts, *arrival)
 
     def others(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
         """Return the rows of copies, memsets and graph runs, with bytes and bandwidth."""
@@ -92,7 +104,8 @@ class DeviceEvents:
             ),
             *self._back,
         )
-        return Rows(self._text, *parts), Rows(self._text, *parts, *arrival)
+        text = Texts(self._text_columns, self._fragment)
+        return Rows(text, *parts), Rows(text, *parts, *arrival)
 
     def _fragment(self, row: int) -> bytes:
         device, strings, explained = self._device, self._trace.strings, self._explained
@@ -147,7 +160,9 @@ class LaunchDetails:
         return self._last[1]
 
     def _find(self, rows: I64) -> I64:
-        low, high = np.searchsorted(self._rows, [rows.min(), rows.max() + 1]).tolist()
+        rows = rows.astype(self._rows.dtype)  # or the search would turn all others into int64
+        low = int(np.searchsorted(self._rows, rows.min()))
+        high = int(np.searchsorted(self._rows, rows.max(), side="right"))
         if low == high:
             return np.full(len(rows), -1)
         near = self._rows[low:high]

@@ -155,10 +155,10 @@ class EventRows:
     def _arrow_starts(self) -> Rows:
         """Return the rows of arrows that start beside the first one of their call."""
         call = self._explained.device_call
-        return Rows(
-            None,
-            *_departure(lambda rows: rows, self._on_call(lambda rows: call[rows].astype(np.int64))),
-        )
+        where = self._on_call(lambda rows: call[rows].astype(np.int64))
+        first, *rest = _departure(lambda rows: rows, where)
+        assert isinstance(first, bytes)
+        return Rows(Texts([np.zeros_like], lambda row: first), *rest)
 
     def _arrival(self) -> tuple[Part, ...]:
         """Return the parts of an arrow's end, in the row of what it points at."""

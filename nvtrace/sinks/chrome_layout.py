@@ -54,7 +54,7 @@ class Events:
     Attributes:
         shape: Shape of each.
         row: its row in the table of that shape.
-        late: whether it must come behind those before it: it starts when the one before it does.
+        late: whether it must come behind those before it, since one of them starts with it.
     """
 
     shape: Codes
@@ -149,11 +149,11 @@ class Layout:
         shape[self._launches.first[calls] >= 0] = Shape.LAUNCH
         count, devices = self._launches.more(calls)
         if not len(devices):
-            return Events(shape, stretch.row, stretch.tied)
+            return Events(shape, stretch.row, stretch.late)
         place = np.repeat(np.arange(len(calls)), count + 1)
         further = np.zeros(len(place), np.bool_)
         further[1:] = place[1:] == place[:-1]
-        shape, row, late = shape[place], stretch.row[place], stretch.tied[place] | further
+        shape, row, late = shape[place], stretch.row[place], stretch.late[place] | further
         shape[further], row[further] = Shape.ARROW_START, devices
         return Events(shape, row, late)
 

@@ -70,14 +70,14 @@ class Stretch:
         row: its row.
         start: ns.
         end: ns, not before ``start``.
-        tied: whether it starts when the one before it does.
+        late: whether one before it starts at the same time on its thread.
     """
 
     is_call: Bools
     row: I64
     start: I64
     end: I64
-    tied: Bools
+    late: Bools
 
 
 def host_stretches(trace: TraceData, chosen: Chosen) -> Iterator[Stretch]:
@@ -109,26 +109,43 @@ def _merged(trace: TraceData, ranges: I64, calls: I64) -> Stretch:
     end = np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]])
     end = np.maximum(start, end)
     order = np.argsort(start, kind="stable")
-    tied = _same_as_before(start[order])
-    if tied.any():
-        among = tied.copy()
-        among[:-1] |= tied[1:]
-        of_ties = order[among]
-        order[among] = of_ties[np.lexsort((-end[of_ties], start[of_ties]))]
-    return Stretch(is_call[order], row[order], start[order], end[order], tied)
+    late = np.zeros(len(order), np.bool_)
+    tied = _tied(start[order])
+    if len(tied):
+        of_ties = order[tied]
+        of_ties = of_ties[np.lexsort((-end[of_ties], start[of_ties]))]
+        order[tied] = of_ties
+        thread = np.concatenate([trace.ranges["thread"][ranges], trace.calls["thread"][calls]])
+        late[tied] = _again(start[of_ties], thread[of_ties])
+    return Stretch(is_call[order], row[order], start[order], end[order], late)
 
 
 def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[tuple[I64, Bools]]:
-    """Yield chosen rows of ``device``, and whether each starts when the one before it does."""
+    """Yield chosen rows of ``device``, and whether one before starts with each on its stream."""
     ordered = Ordered(trace.device)
     for first in range(0, trace.device.rows, STRETCH_ROWS):
         rows = ordered.rows(first, min(first + STRETCH_ROWS, trace.device.rows))
         rows = rows[chosen.device[rows]]
         if len(rows):
-            yield rows, _same_as_before(trace.device["start"][rows])
+            start, late = trace.device["start"][rows], np.zeros(len(rows), np.bool_)
+            tied = _tied(start)
+            late[tied] = _again(start[tied], trace.device["stream"][rows[tied]])
+            yield rows, late
 
 
-def _same_as_before(values: I64) -> Bools:
-    same = np.zeros(len(values), np.bool_)
-    same[1:] = values[1:] == values[:-1]
-    return same
+def _tied(start: I64) -> I64:
+    """Return the positions of rows that start with the one before or behind."""
+    same = start[1:] == start[:-1]
+    tied = np.zeros(len(start), np.bool_)
+    tied[1:] = same
+    tied[:-1] |= same
+    return np.flatnonzero(tied)
+
+
+def _again(start: I64, lane: npt.NDArray[np.integer]) -> Bools:
+    """Return which rows start on the lane and at the time at which an earlier one does."""
+    order = np.lexsort((lane, start))
+    start, lane = start[order], lane[order]
+    again = np.zeros(len(order), np.bool_)
+    again[order[1:]] = (start[1:] == start[:-1]) & (lane[1:] == lane[:-1])
+    return again

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_digits import Words, integers, thousandths
+from nvtrace.sinks.chrome_digits import integers, thousandths
 from nvtrace.sinks.chrome_texts import Source, Texts, values_of
 from nvtrace.sinks.names import valid_utf8
 
@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
 Buffer = npt.NDArray[np.uint8]
 
+_PIECE_ROWS = 4096  # few enough to stay in the cache while one column after the other is written
 _PIECE_BYTES = 32 << 20
 _BLANK = ord(" ")
 
@@ -33,7 +34,7 @@ class Number:
 
     values: Source
 
-    def words(self, rows: I64) -> list[Words]:
+    def columns(self, rows: I64) -> list[Array]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
         return integers(values_of(self.values, rows))
 
@@ -44,7 +45,7 @@ class Thousandths:
 
     values: Source
 
-    def words(self, rows: I64) -> list[Words]:
+    def columns(self, rows: I64) -> list[Array]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
         return thousandths(values_of(self.values, rows))
 
@@ -56,9 +57,9 @@ class Choice:
     table: Array
     index: Source
 
-    def values(self, rows: I64) -> Array:
+    def columns(self, rows: I64) -> list[Array]:
         """Return the constants of the chosen rows, each as one value."""
-        return self.table.take(values_of(self.index, rows))
+        return [self.table.take(values_of(self.index, rows))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,51 +76,95 @@ Part = bytes | Number | Thousandths | Choice | When
 class Rows:
     """The rows of one shape: a text, and the same parts with each row's own values."""
 
-    def __init__(self, text: Texts | None, *parts: Part) -> None:
+    def __init__(self, text: Texts, *parts: Part) -> None:
         self._text = text
         self._parts = parts
 
-    def pieces(self, rows: I64) -> Iterator[tuple[Buffer, list[tuple[I64, Buffer]]]]:
+    def pieces(self, rows: I64) -> Iterator[tuple[I64, Buffer]]:
         """Yield the chosen rows, in any order, in pieces of bounded size.
 
         Yields:
-            The bytes of a piece, and the same by length: which of ``rows`` they are, and the bytes
-            of each, of shape (rows, length).
+            Which of ``rows`` a piece holds, and their bytes, of shape (rows, length).
         """
-        if self._text is None:
-            lengths = places = np.zeros(len(rows), np.int64)
-        else:
-            lengths, places = self._text.find(rows)
-        short = lengths.astype(np.uint16) if int(lengths.max(initial=0)) < 1 << 16 else lengths
-        order = np.argsort(short, kind="stable")
+        lengths, places = self._text.find(rows)
+        order = np.argsort(_shortened(lengths), kind="stable")
         lengths, places = lengths[order], places[order]
-        block = block_of(self._parts, rows[order])
-        ends: I64 = np.cumsum(lengths + block.shape[1])
-        first = 0
-        while first < len(rows):
-            before = int(ends[first - 1]) if first else 0
-            last = int(np.searchsorted(ends, before + _PIECE_BYTES, side="right"))
-            part = slice(first, max(last, first + 1))
-            first = part.stop
-            yield self._piece(order[part], lengths[part], places[part], block[part])
+        columns = Columns(self._parts, rows[order])
+        for run in runs(lengths):
+            length = int(lengths[run.start])
+            step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // (length + columns.width)))
+            for first in range(run.start, run.stop, step):
+                part = slice(first, min(first + step, run.stop))
+                texts, index = self._text.of_length(length, places[part])
+                piece = _beside(texts, columns.template, index)
+                columns.write(piece, length, part)
+                yield order[part], piece
 
-    def _piece(
-        self, order: I64, lengths: I64, places: I64, block: Buffer
-    ) -> tuple[Buffer, list[tuple[I64, Buffer]]]:
-        width = block.shape[1]
-        piece = np.empty(int(lengths.sum()) + block.size, np.uint8)
-        cut, offset = [], 0
-        for part in runs(lengths):
-            length, count = int(lengths[part.start]), part.stop - part.start
-            stop = offset + count * (length + width)
-            rows = piece[offset:stop].reshape(count, length + width)
-            if self._text is not None and length:
-                fields(rows, 0, length)[:] = self._text.take(length, places[part])
-            if width:
-                fields(rows, length, width)[:] = fields(block[part], 0, width)
-            cut.append((order[part], rows))
-            offset = stop
-        return piece, cut
+
+def _beside(texts: Array, template: bytes, index: I64) -> Buffer:
+    """Return rows of one of the texts each, as ``index`` says, and the template."""
+    length, width = texts.itemsize, texts.itemsize + len(template)
+    whole = np.empty((len(texts), width), np.uint8)
+    fields(whole, 0, length)[:] = texts
+    whole[:, length:] = np.frombuffer(template, np.uint8)
+    return fields(whole, 0, width).take(index).view(np.uint8).reshape(len(index), width)
+
+
+class Columns:
+    """The bytes of some parts for the chosen rows, all of one width.
+
+    Args:
+        parts: what stands in every row, in order.
+        rows: rows of the table that the parts are about.
+    """
+
+    def __init__(self, parts: Sequence[Part], rows: I64) -> None:
+        self._rows = rows
+        self._template = bytearray()
+        self._columns: list[tuple[int, Array]] = []
+        self._absent: list[tuple[int, int, Bools]] = []
+        self._made: dict[int, list[Array]] = {}  # by part: a row may show the same twice
+        for part in parts:
+            self._add(part)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a row."""
+        return len(self._template)
+
+    @property
+    def template(self) -> bytes:
+        """What all rows have, with zeros where each has its own."""
+        return bytes(self._template)
+
+    def write(self, piece: Buffer, offset: int, part: slice) -> None:
+        """Write what some of the rows have of their own over the template in ``piece``."""
+        for place, column in self._columns:
+            fields(piece, offset + place, column.itemsize, column.dtype)[:] = column[part]
+        for start, stop, absent in self._absent:
+            piece[absent[part], offset + start : offset + stop] = _BLANK
+
+    def _add(self, part: Part) -> None:
+        if isinstance(part, bytes):
+            self._template.extend(part)
+        elif isinstance(part, When):
+            present = values_of(part.present, self._rows)
+            if present.any():
+                start = self.width
+                for inner in part.parts:
+                    self._add(inner)
+                if not present.all():
+                    self._absent.append((start, self.width, ~present))
+        else:
+            for column in self._values(part):
+                self._columns.append((self.width, column))
+                self._template.extend(bytes(column.itemsize))
+
+    def _values(self, part: Number | Thousandths | Choice) -> list[Array]:
+        made = self._made.get(id(part))
+        if made is None:
+            made = self._made[id(part)] = part.columns(self._rows)
+        return made
 
 
 def render(
@@ -137,27 +182,30 @@ def render(
     for index, rows in enumerate(shapes):
         chosen = row[(shape == index) & ~late]
         if len(chosen):
-            yield from (piece.data for piece, _ in rows.pieces(chosen))
+            yield from (piece.reshape(-1).data for _, piece in rows.pieces(chosen))
     if late.any():
-        yield from _in_order(shapes, shape[late], row[late])
+        yield _in_order(shapes, shape[late], row[late])
 
 
-def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64) -> Iterator[bytes]:
+def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64) -> bytes:
     lines = np.empty(len(shape), dtype=object)
     for index, rows in enumerate(shapes):
         places = np.flatnonzero(shape == index)
         if len(places):
-            for _, cut in rows.pieces(row[places]):
-                for which, of_length in cut:
-                    width = of_length.shape[1]
-                    lines[places[which]] = fields(of_length, 0, width).astype(object)
-    yield b"".join(lines.tolist())
+            for which, piece in rows.pieces(row[places]):
+                lines[places[which]] = fields(piece, 0, piece.shape[1]).astype(object)
+    return b"".join(lines.tolist())
 
 
 def quoted(text: str) -> bytes:
     """Return ``text`` as a JSON string in UTF-8, whatever it holds."""
     encoded: str = encode_basestring(valid_utf8(text))
     return encoded.encode()
+
+
+def _shortened(lengths: I64) -> Array:
+    """Return the lengths in 16 bits where they fit: those are sorted in linear time."""
+    return lengths.astype(np.uint16) if int(lengths.max(initial=0)) < 1 << 16 else lengths
 
 
 def runs(values: Array) -> Iterable[slice]:
@@ -168,45 +216,6 @@ def runs(values: Array) -> Iterable[slice]:
     yield from map(slice, edges[:-1], edges[1:])
 
 
-def fields(rows: Buffer, offset: int, width: int) -> Array:
+def fields(rows: Buffer, offset: int, width: int, dtype: Any = None) -> Array:
     """Return ``width`` bytes of each row as one value, to read or to set; no copy."""
-    return np.ndarray((len(rows),), f"V{width}", rows.data, offset, rows.strides[:1])
-
-
-def block_of(parts: Sequence[Part], rows: I64) -> Buffer:
-    """Return the bytes of ``parts`` for the chosen rows, of shape (rows, width)."""
-    template = bytearray()
-    columns: list[tuple[int, Array]] = []
-    blanks: list[tuple[int, int, I64]] = []
-    made: dict[int, list[Any]] = {}
-
-    def add(part: Part) -> None:
-        if isinstance(part, bytes):
-            template.extend(part)
-        elif isinstance(part, When):
-            absent = np.flatnonzero(~values_of(part.present, rows))
-            if len(absent) < len(rows):
-                start = len(template)
-                for inner in part.parts:
-                    add(inner)
-                blanks.append((start, len(template), absent))
-        else:
-            if id(part) not in made:
-                made[id(part)] = (
-                    [part.values(rows)] if isinstance(part, Choice) else part.words(rows)
-                )
-            for column in made[id(part)]:
-                columns.append((len(template), column))
-                template.extend(bytes(column.itemsize))
-
-    for part in parts:
-        add(part)
-    block = np.empty((len(rows), len(template)), np.uint8)
-    if not template:
-        return block
-    fields(block, 0, len(template))[:] = np.void(bytes(template))
-    for offset, column in columns:
-        np.ndarray(column.shape, column.dtype, block.data, offset, block.strides[:1])[:] = column
-    for start, stop, absent in blanks:
-        block[absent, start:stop] = _BLANK
-    return block
+    return np.ndarray((len(rows),), dtype or f"V{width}", rows.data, offset, rows.strides[:1])

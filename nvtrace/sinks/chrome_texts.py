@@ -13,9 +13,8 @@ from nvtrace.model.arrays import I32, I64
 Array = npt.NDArray[Any]
 Source = Array | Callable[[I64], Array]
 
-_SLOTS_LOG2 = 16
+_PLACES_LOG2 = 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_UNIT = 8  # texts are filled up with blanks to a multiple of this: fewer lengths to tell apart
 _KEPT_BYTES = 16 << 20
 
 
@@ -27,14 +26,14 @@ def values_of(source: Source, rows: I64) -> Array:
 class Codes:
     """Numbers, from 0, for the combinations of values seen so far.
 
-    Most combinations come again at once, so each has a place in a small table, where all of its
-    values are compared; what is not there is looked up in a dictionary.
+    Most combinations come again at once, so each has a place, by a hash of its values, in a table.
+    What is found there is compared in all values; what is not is looked up in a dictionary.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], int] = {}
-        self._code: I32 = np.full(1 << _SLOTS_LOG2, -1, np.int32)
-        self._seen: list[Array] = []
+        self._code_at: I32 = np.zeros(1 << _PLACES_LOG2, np.int32)  # one more than the code
+        self._values: list[Array] = []
 
     def of(self, columns: Sequence[Array]) -> tuple[I32, list[int]]:
         """Return the code of each row, and a row for each code that is new, in their order.
@@ -42,30 +41,29 @@ class Codes:
         Args:
             columns: integers, one array or more, of shape (n,).
         """
-        if not self._seen:
-            self._seen = [np.zeros(len(self._code), column.dtype) for column in columns]
+        if not self._values:
+            self._values = [np.zeros(64, column.dtype) for column in columns]
         mixed = np.zeros(len(columns[0]), np.uint64)
         for column in columns:
             mixed = (mixed ^ column.astype(np.uint64)) * _MIX
-        slot = (mixed >> np.uint64(64 - _SLOTS_LOG2)).astype(np.intp)
-        codes: I32 = self._code.take(slot)
-        hit = codes >= 0
-        for column, seen in zip(columns, self._seen, strict=True):
-            hit &= seen.take(slot) == column
+        place = (mixed >> np.uint64(64 - _PLACES_LOG2)).astype(np.intp)
+        codes: I32 = self._code_at.take(place)
+        codes -= 1
+        index = codes.astype(np.intp)
+        hit = index >= 0
+        for column, values in zip(columns, self._values, strict=True):
+            hit &= values.take(index, mode="wrap") == column
         if hit.all():
             return codes, []
         missed = np.flatnonzero(~hit)
-        codes[missed], fresh = self._look_up(columns, mixed, slot, missed)
+        order = np.argsort(mixed[missed], kind="stable")
+        codes[missed[order]], fresh = self._look_up(columns, place, missed[order])
         return codes, fresh
 
-    def _look_up(
-        self, columns: Sequence[Array], mixed: Array, slot: Array, missed: I64
-    ) -> tuple[I32, list[int]]:
-        """Return the codes of the rows that were missed, and the rows of new codes."""
-        order = np.argsort(mixed[missed], kind="stable")
-        rows = missed[order]
-        first = np.zeros(len(rows), np.bool_)
-        first[0] = True
+    def _look_up(self, columns: Sequence[Array], place: Array, rows: I64) -> tuple[I32, list[int]]:
+        """Return the codes of some rows, equal ones mostly side by side, and rows of new codes."""
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = False
         for column in columns:
             first[1:] |= column[rows[1:]] != column[rows[:-1]]
         leaders = rows[first]
@@ -78,12 +76,21 @@ class Codes:
                 fresh.append(row)
             found.append(code)
         code_of_leader = np.array(found, np.int32)
-        self._code[slot[leaders]] = code_of_leader
-        for column, seen in zip(columns, self._seen, strict=True):
-            seen[slot[leaders]] = column[leaders]
-        codes = np.empty(len(rows), np.int32)
-        codes[order] = code_of_leader[np.cumsum(first) - 1]
-        return codes, fresh
+        self._code_at[place[leaders]] = code_of_leader + 1
+        for number, column in enumerate(columns):
+            values = grown(self._values[number], len(self._known))
+            values[code_of_leader] = column[leaders]
+            self._values[number] = values
+        return code_of_leader[np.cumsum(first) - 1], fresh
+
+
+def grown(values: Array, count: int) -> Array:
+    """Return the values, with room for twice as many where ``count`` do not fit."""
+    if count <= len(values):
+        return values
+    larger = np.zeros(2 * count, values.dtype)
+    larger[: len(values)] = values
+    return larger
 
 
 class Texts:
@@ -121,25 +128,30 @@ class Texts:
             self._add(code, self._encode(row))
         return self._length.take(codes), self._place.take(codes)
 
-    def take(self, length: int, places: I64) -> Array:
-        """Return the texts of a length at some places, each as one value of that many bytes."""
-        return self._stored[length].take(places)
+    def of_length(self, length: int, places: I64) -> tuple[Array, I64]:
+        """Return texts of a length, each as one value, and for each place which of them it has."""
+        stored, count = self._stored[length], self._count[length]
+        if count <= len(places):
+            return stored[:count], places
+        return stored.take(places), np.arange(len(places))
 
     def _add(self, code: int, text: bytes) -> None:
-        length = -(-len(text) // _UNIT) * _UNIT
-        if code >= len(self._length):
-            self._length = np.concatenate([self._length, np.zeros_like(self._length)])
-            self._place = np.concatenate([self._place, np.zeros_like(self._place)])
+        length = _rounded(len(text))
+        self._length = grown(self._length, code + 1)
+        self._place = grown(self._place, code + 1)
         place = self._count.get(length, 0)
-        stored = self._stored.get(length)
-        if stored is None or place == len(stored):
-            larger = np.empty(max(2 * place, 1), f"V{length}")
-            larger[:place] = stored if stored is not None else larger[:0]
-            self._stored[length] = stored = larger
+        stored = grown(self._stored.get(length, np.empty(0, f"V{length}")), place + 1)
+        self._stored[length] = stored
         stored[place] = np.void(text.ljust(length))
         self._length[code], self._place[code] = length, place
         self._count[length] = place + 1
         self.kept_bytes += length
+
+
+def _rounded(length: int) -> int:
+    """Return the length to which a text is filled up: few lengths make long runs of rows."""
+    unit = 8 if length < 128 else 16 if length < 256 else 32
+    return max(-(-length // unit), 1) * unit
 
 
 def _varies(column: Array) -> bool:
