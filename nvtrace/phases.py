@@ -86,9 +86,9 @@ class RecordEvent:
 
     def begin(self) -> None:
         """Open the range. Begun twice, it is open twice."""
-        if switch.on and not switch.compiling():
-            label = self._range.label
-            self._begun.append((label.end, label.start()))
+        if switch.on and not switch.compiling() and switch.live:
+            calls = self._range.label.calls
+            self._begun.append((calls.end, calls.start()))
 
     def end(self) -> None:
         """Close what was begun last; without that, nothing happens."""

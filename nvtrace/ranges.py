@@ -7,75 +7,32 @@ at once: in recursion, in threads, in tasks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 
 from nvtrace import _env
 from nvtrace.emit import Label, logger, switch
-from nvtrace.emit.native import Block
-from nvtrace.errors import UsageError
+from nvtrace.emit.bound import Bound
 from nvtrace.wrapping import decorate
 
 F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
+B = TypeVar("B", bound=Bound)
 
 _CACHED_RANGES = 4096
 
 # The ``async with`` blocks open in this task, innermost first: (range, end, handle, the rest).
-_OpenBlocks = tuple["Range", Callable[[Any], object], Any, Any]
+_OpenBlocks = tuple[Bound, Callable[[Any], object], Any, Any]
 _open_blocks: ContextVar[_OpenBlocks | None] = ContextVar("nvtrace_open_blocks", default=None)
 
 
-class Range(Block):
-    """A labelled range: decorator and context manager, made by `nvtrace.range`."""
+class _Live(Bound):
+    """What a `with` statement finds in a range while something is emitted."""
 
-    __slots__ = ("__weakref__", "_label", "_options")
+    __slots__ = ()
 
-    def __init__(self, label: Label | None, options: dict[str, Any]) -> None:
-        self._label = label
-        self._options = options
-
-    @property
-    def label(self) -> Label:
-        """The label, with its calls bound to the emitter in use.
-
-        Raises:
-            UsageError: the range has no name and decorates nothing.
-        """
-        label = self._label
-        if label is None:
-            raise UsageError('a range that decorates nothing needs a name: nvtrace.range("name")')
-        if label.emitter is not switch.emitter:
-            label.bind(switch.emitter)
-        return label
-
-    def _push_unbound(self) -> None:
-        """Push, and make it quick from the second use on: many a range is used once."""
-        if hasattr(self, "_pop"):
-            self._bind()
-            self._push()
-        else:
-            label = self.label
-            self._pop = label.pop
-            label.push()
-
-    def _bind(self) -> None:
-        """Take the calls of the emitter in use, and be told when that changes."""
-        while True:
-            switch.watch(self)
-            label = self.label
-            self._push, self._pop = label.push, label.pop
-            if label.emitter is switch.emitter:
-                return
-
-    def unbind(self) -> None:
-        """Forget the emitter's calls, but the one that closes what is open now."""
-        with suppress(AttributeError):
-            del self._push
-
-    async def __aenter__(self) -> Range:
-        label = self.label
-        _open_blocks.set((self, label.end, label.start(), _open_blocks.get()))
+    async def __aenter__(self: B) -> B:
+        calls = self.label.calls
+        _open_blocks.set((self, calls.end, calls.start(), _open_blocks.get()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -92,20 +49,57 @@ class Range(Block):
         _open_blocks.set(rest)
         end(handle)
 
+
+class _Still(Bound):
+    """What it finds otherwise."""
+
+    __slots__ = ()
+
+    __enter__ = Bound._pass_in
+    __exit__ = Bound._pass_out
+
+    async def __aenter__(self: B) -> B:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class Range(_Live):
+    """A labelled range: decorator and context manager, made by `nvtrace.range`."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, label: Label | None, options: dict[str, Any]) -> None:
+        super().__init__(label)
+        self._options = options
+
     def __call__(self, function: F) -> F:
         """Decorate ``function``."""
         decorated: F = decorate(function, self._label, self._options)
         return decorated
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Range, (self._label, self._options)
+        return type(self), (self._label, self._options)
 
     def __repr__(self) -> str:
         return f"nvtrace.range({self._label.name!r})" if self._label else "nvtrace.range()"
 
 
+class _Nameless(Range):
+    """A range that can decorate, and nothing else: to enter it is a mistake also while off."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> _Nameless:
+        raise AssertionError(self.label)
+
+    async def __aenter__(self) -> _Nameless:
+        raise AssertionError(self.label)
+
+
 class _NoRange:
-    """What stands for a range in code that torch.compile traces, and for its methods while off."""
+    """What stands for a range in code that torch.compile traces."""
 
     def __enter__(self) -> _NoRange:
         return self
@@ -123,50 +117,40 @@ class _NoRange:
         return function
 
 
-# A with statement looks up both methods as it enters. So putting others in their place switches the
-# blocks entered from then on, and those open now still close what they opened: no flag to test, and
-# nothing to remember about a block.
-_WHEN_ON = {
-    "__enter__": Block.__enter__,
-    "__exit__": Block.__exit__,
-    "__aenter__": Range.__aenter__,
-    "__aexit__": Range.__aexit__,
-}
-_WHEN_OFF = {
-    "__enter__": Block._pass_in,
-    "__exit__": Block._pass_out,
-    "__aenter__": _NoRange.__aenter__,
-    "__aexit__": _NoRange.__aexit__,
-}
+class _Methods:
+    """Exchanges the methods of ranges each time that the switch is turned or the emitter changes.
+
+    A with statement looks up both methods as it enters. So those entered from then on find others,
+    and those open now still close what they opened: no flag to test, and nothing to remember about
+    a block. All methods change in one step, as another thread may be entering a block.
+    """
+
+    def switched(self) -> None:
+        Range.__bases__ = (_Live if switch.live else _Still,)
 
 
-def _turn(on: bool) -> None:
-    switch.on = on
-    switch.load()
-    for name, method in (_WHEN_ON if on else _WHEN_OFF).items():
-        setattr(Range, name, method)
+_methods = _Methods()
+switch.watch(_methods)
+_methods.switched()
 
 
 def enable() -> None:
     """Switch marking on. ``NVTRACE=0`` in the environment wins: then nothing is switched on."""
     if _env.marking_allowed():
-        _turn(on=True)
+        switch.turn(True)
     else:
         logger.warning("ranges stay off: %s=0 is set in the environment", _env.NVTRACE)
 
 
 def disable() -> None:
     """Switch marking off in all threads. Ranges open now are still closed in their time."""
-    _turn(on=False)
+    switch.turn(False)
 
 
 def enabled() -> bool:
-    """Whether ranges are emitted at the moment."""
+    """Whether marking is switched on."""
     return switch.on
 
-
-if not switch.on:
-    _turn(on=False)
 
 _ranges: dict[Any, Range] = {}
 
@@ -223,14 +207,14 @@ def range(
         options: dict[str, Any] = {"domain": domain, "category": category, "color": color}
         if name is not None and not isinstance(name, str):
             return decorate(name, None, {**options, "payload": payload})
-        made = Range(None if name is None else Label(name, **options), options)
+        made = _Nameless(None, options) if name is None else Range(Label(name, **options), options)
         if len(_ranges) >= _CACHED_RANGES:
             _ranges.clear()
         _ranges[name, domain, category, color] = made
     if payload is None:
         return made
     if made._label is None:
-        return Range(None, {**made._options, "payload": payload})
+        return _Nameless(None, {**made._options, "payload": payload})
     return Range(made._label.with_payload(payload), made._options)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nvtrace import _env
 from nvtrace.emit import Label, switch
+from nvtrace.emit.bound import Bound
 from nvtrace.errors import UsageError
 
 
@@ -51,29 +52,29 @@ def _wrapper_kind(function: Callable[..., Any]) -> Callable[[Any, Label], Any]:
     return _wrap_function
 
 
+# In each wrapper, what torch.compile traces ends before `live` is read: a function is not compiled
+# anew when a Profiler starts.
+
+
 def _wrap_function(function: Callable[..., Any], label: Label) -> Callable[..., Any]:
+    around = Bound(label)
+
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not switch.on or switch.compiling():
+        if not switch.on or switch.compiling() or not switch.live:
             return function(*args, **kwargs)
-        if label.emitter is not switch.emitter:
-            label.bind(switch.emitter)
-        pop = label.pop
-        label.push()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            pop()
+        return around._call(function, args, kwargs)
 
     return wrapper
 
 
 def _start(label: Label) -> tuple[Callable[[Any], object], Any]:
     """Open a start/end range; returns the call that closes it and the handle for that."""
-    if not switch.on:
+    if not switch.live:
         return _no_end, None
     if label.emitter is not switch.emitter:
         label.bind(switch.emitter)
-    return label.end, label.start()
+    calls = label.calls
+    return calls.end, calls.start()
 
 
 def _no_end(handle: Any) -> None:

@@ -26,6 +26,10 @@ REQUIRED = ("numpy", "sqlite-utils", "wcwidth")
 OPTIONAL = ("pandas", "polars", "pyarrow")
 FRAMEWORKS = ("torch", "paddlepaddle-gpu", "paddlepaddle", "jax")
 INJECTIONS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
+NOT_SET = dict.fromkeys(INJECTIONS, "not set") | {
+    "NVTX_INJECTION64_PATH": "not set: no tool is attached, and ranges cost next to nothing until "
+    "a Profiler records or nsys starts the program"
+}
 ASKING_NVTX = (0, 2, 12)  # from here on, the nvtx package asks the tool about each domain
 DENYING_NSYS = (2023, 4)  # up to here at least, nsys says no and would record all the same
 COLORS = {"ok": "green", "warn": "yellow", "missing": "red"}
@@ -175,7 +179,7 @@ def _injections() -> Iterator[Check]:
         elif library:
             yield Check(name, "warn", f"{library} does not exist", f"unset {name}")
         else:
-            yield Check(name, "ok", "not set")
+            yield Check(name, "ok", NOT_SET[name])
 
 
 def _driver() -> Check:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from nvtrace import _env
+from nvtrace.emit.listening import tool_possible
 from nvtrace.emit.null import NullEmitter
 from nvtrace.errors import UsageError
 
@@ -71,11 +72,12 @@ class Label:
         color: 0xAARRGGBB.
         payload: a 64-bit integer, a float, or None.
         emitter: what the calls go to. The label is bound when, at a use, it is not the switch's.
-        push, pop, start, end, mark: as in `Calls`; set by `bind`.
+        calls: of that emitter, set by `bind`; what belongs together is taken from one of them.
+        push, pop, start, end, mark: the same, one by one.
     """
 
     __slots__ = (
-        "category", "color", "domain", "emitter", "end",
+        "calls", "category", "color", "domain", "emitter", "end",
         "mark", "name", "payload", "pop", "push", "start",
     )  # fmt: skip
 
@@ -97,7 +99,8 @@ class Label:
 
     def bind(self, emitter: Emitter) -> None:
         """Let the calls go to ``emitter``."""
-        self.push, self.pop, self.start, self.end, self.mark = emitter.bind(self)
+        self.calls = calls = Calls(*emitter.bind(self))
+        self.push, self.pop, self.start, self.end, self.mark = calls
         self.emitter = emitter
 
     def with_payload(self, payload: float) -> Label:
@@ -112,55 +115,66 @@ class Label:
 
 
 class Watcher(Protocol):
-    """Holds calls of the emitter in use."""
+    """Holds what depends on the emitter in use."""
 
-    def unbind(self) -> None:
-        """Let go of them."""
+    def switched(self) -> None:
+        """Let go of it, or see to it anew."""
 
 
 class Switch:
-    """The flag that every range tests, and where the ranges go.
+    """What every range asks: whether there is something to do, and for whom.
 
     Attributes:
-        on: ranges are emitted.
+        on: marking is switched on.
+        live: and there is an emitter that does something with ranges.
         emitter: receives the ranges.
         compiling: tells whether torch.compile is tracing the caller.
     """
 
-    __slots__ = ("_loaded", "_watching", "compiling", "emitter", "on")
+    __slots__ = ("_idle", "_watching", "compiling", "emitter", "live", "on")
 
     def __init__(self, on: bool) -> None:
         self.on = on
+        self.live = False
         self.emitter: Emitter = NullEmitter()
         self.compiling: Callable[[], bool] = _look_for_torch
-        self._loaded = False
+        self._idle = self.emitter
         self._watching: dict[int, ref[Watcher]] = {}
 
     def load(self) -> None:
-        """Set up NVTX; done with the first label, for importing nvtx may import numpy."""
-        if self.on and not self._loaded:
-            self.emitter = _nvtx_emitter()
-            self._loaded = True
-            self._tell()
+        """Set up NVTX, once a tool can be listening and nothing else is in use.
+
+        Asked with each new label: importing nvtx takes time, and a tool may come late.
+        """
+        if self.on and self.emitter is self._idle and tool_possible():
+            self._put(_nvtx_emitter())
         self.compiling()
+
+    def turn(self, on: bool) -> None:
+        """Switch marking on or off."""
+        self.on = on
+        self.load()
+        self._put(self.emitter)
 
     def use(self, emitter: Emitter) -> Emitter:
         """Send ranges to ``emitter`` from now on; returns the one before."""
         self.load()
-        before, self.emitter = self.emitter, emitter
-        self._tell()
+        before = self.emitter
+        self._put(emitter)
         return before
 
-    def watch(self, watcher: Watcher) -> None:
-        """Unbind ``watcher`` when the emitter changes. It is held weakly."""
-        number, watching = id(watcher), self._watching
-        watching[number] = ref(watcher, lambda _: watching.pop(number, None))
-
-    def _tell(self) -> None:
+    def _put(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.live = self.on and not isinstance(emitter, NullEmitter)
         for reference in list(self._watching.values()):
             watcher = reference()
             if watcher is not None:
-                watcher.unbind()
+                watcher.switched()
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` when the switch is turned or the emitter changes. It is held weakly."""
+        number, watching = id(watcher), self._watching
+        watching[number] = ref(watcher, lambda _: watching.pop(number, None))
 
     def __reduce__(self) -> str:
         return "switch"  # a function pickled by value must find the switch of its new process

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 B = TypeVar("B", bound="PythonBlock")
 
@@ -30,6 +30,17 @@ class PythonBlock:
     # three arguments by name: packing them into a tuple would cost a tenth of the range
     def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         self._pop()
+
+    def _call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function inside; what is open is closed where it was opened."""
+        self.__enter__()
+        pop = self._pop
+        try:
+            return function(*args, **kwargs)
+        finally:
+            pop()
 
     def _push_unbound(self) -> None:
         raise NotImplementedError

@@ -341,16 +341,16 @@ static int call_bound(PyObject *bound, PyCFunction native) {
 
 static PyObject *push_unbound;
 
-static PyObject *block_enter(PyObject *object, PyObject *unused) {
+static int open_block(PyObject *object) {
     PyObject *bound = ((block *)object)->push;
-    if (bound) {
-        if (!call_bound(bound, push)) return NULL;
-    } else {
-        PyObject *result = PyObject_CallMethodNoArgs(object, push_unbound);
-        if (!result) return NULL;
-        Py_DECREF(result);
-    }
-    return Py_NewRef(object);
+    if (bound) return call_bound(bound, push);
+    PyObject *result = PyObject_CallMethodNoArgs(object, push_unbound);
+    Py_XDECREF(result);
+    return result != NULL;
+}
+
+static PyObject *block_enter(PyObject *object, PyObject *unused) {
+    return open_block(object) ? Py_NewRef(object) : NULL;
 }
 
 static PyObject *block_exit(PyObject *object, PyObject *const *args, Py_ssize_t count) {
@@ -361,6 +361,24 @@ static PyObject *block_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
     }
     if (!call_bound(bound, pop)) return NULL;
     Py_RETURN_NONE;
+}
+
+/* Arguments: function, tuple, dictionary. What is open is closed where it was opened. */
+static PyObject *block_call(PyObject *object, PyObject *const *args, Py_ssize_t count) {
+    if (count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "_call(function, args, kwargs)");
+        return NULL;
+    }
+    if (!open_block(object)) return NULL;
+    PyObject *bound = Py_XNewRef(((block *)object)->pop);
+    PyObject *result = PyObject_Call(args[0], args[1], args[2]);
+    if (!bound) return result; /* another thread unbound the block, which keeps its pop: never */
+    PyObject *type, *value, *trace;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    if (!call_bound(bound, pop)) Py_CLEAR(result);
+    else if (!result) PyErr_Restore(type, value, trace);
+    Py_DECREF(bound);
+    return result;
 }
 
 static PyObject *block_pass_in(PyObject *object, PyObject *unused) { return Py_NewRef(object); }
@@ -390,6 +408,7 @@ static void block_free(PyObject *object) {
 static PyMethodDef block_methods[] = {
     {"__enter__", block_enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))block_exit, METH_FASTCALL, NULL},
+    {"_call", (PyCFunction)(void (*)(void))block_call, METH_FASTCALL, NULL},
     {"_pass_in", block_pass_in, METH_NOARGS, NULL},
     {"_pass_out", (PyCFunction)(void (*)(void))block_pass_out, METH_FASTCALL, NULL},
     {NULL},

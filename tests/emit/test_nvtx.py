@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 
 Events = Callable[..., list[Any]]
+
+NO_SUCH_TOOL = {**os.environ, "NVTX_INJECTION64_PATH": "/nowhere"}
+"""Lets NVTX look for a tool, which it then does not find."""
 
 IMPORTS = """
 from nvtrace.phases import RecordEvent, phase, step
@@ -218,6 +222,72 @@ assert asyncio.run(work()) == 5
     assert events(script, NVTX_INJECTION64_PATH="") == []
 
 
+def test_nothing_is_sent_where_nothing_can_listen_until_a_tool_comes(
+    events: Events, injection: Path
+) -> None:
+    script = (
+        IMPORTS
+        + """
+import os, sys
+tool = os.environ.pop("TOOL")
+@range("f")
+def f():
+    with block:
+        mark("m")
+block = range("b")
+f()
+assert "nvtx" not in sys.modules
+os.environ["NVTX_INJECTION64_PATH"] = tool
+f()  # a tool is looked for with each new name
+with range("new"):
+    f()
+"""
+    )
+    seen = events(script, TOOL=str(injection), NVTX_INJECTION64_PATH="")
+    assert short(seen) == [
+        ("push", "new"),
+        ("push", "f"),
+        ("push", "b"),
+        ("mark", "m"),
+        *[("pop", "")] * 3,
+    ]
+
+
+def test_a_tool_that_is_linked_in_or_comes_with_the_driver_is_possible(
+    injection: Path, tmp_path: Path
+) -> None:
+    """NVTX itself looks for these; a driver is played by a library of its name."""
+    source = tmp_path / "tool.c"
+    source.write_text("void *InitializeInjectionNvtx2_fnptr = &InitializeInjectionNvtx2_fnptr;")
+    driver = tmp_path / "driver.c"
+    driver.write_text("int cuNvtxGetInjectionInitializer(void) { return 0; }")
+    silent = tmp_path / "silent.c"
+    silent.write_text("void *InitializeInjectionNvtx2_fnptr; int cuInit(void) { return 0; }")
+    script = """
+import ctypes, sys
+library = sys.argv[1] and ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+from nvtrace.emit.listening import tool_possible
+print(tool_possible())
+"""
+    clean = {k: v for k, v in os.environ.items() if "INJECTION" not in k and k != "LD_PRELOAD"}
+    said = []
+    for code, name in ((source, "a.so"), (driver, "libcuda.so.1"), (silent, "libcuda.so.1")):
+        library = tmp_path / code.stem / name
+        library.parent.mkdir()
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", library, code], check=True
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, library],
+            env=clean,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(done.stdout.strip())
+    assert said == ["True", "True", "False"]
+
+
 def test_an_nvtx_package_that_cannot_be_used_is_told_once() -> None:
     script = (
         "import sys, types\n"
@@ -225,7 +295,9 @@ def test_an_nvtx_package_that_cannot_be_used_is_told_once() -> None:
         f"{IMPORTS}"
         "with range('a'), range('b'): mark('m')"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=NO_SUCH_TOOL, capture_output=True, text=True
+    )
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("ranges are not recorded: this nvtx package cannot be used (")
@@ -251,7 +323,11 @@ print(json.dumps([grown, sum(isinstance(o, Label) for o in gc.get_objects())]))
 """
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        env=NO_SUCH_TOOL,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     grown, labels = json.loads(done.stdout)
     assert labels <= 4096 + 8  # what is cached, and the few made last
