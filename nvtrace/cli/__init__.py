@@ -5,6 +5,7 @@ Nothing heavy is imported before a verb needs it, so that ``nvtrace --help`` ans
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -18,6 +19,7 @@ from nvtrace.errors import NvtraceError
 
 VERBS = ("summary", "trace", "ranges", "info", "compare", "run", "doctor", "demo")
 ENV_DEBUG = "NVTRACE_DEBUG"
+_GARBAGE = 100_000  # objects between two looks for garbage; there is next to none
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -88,12 +90,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The console script ``nvtrace``."""
     if sys.argv[1:2] == ["run"]:
-        pass  # the output is that of the program that is run
-    elif sys.stdout is None:  # the shell closed it
+        sys.exit(main())  # output, garbage and end are those of the program that is run
+    if sys.stdout is None:  # the shell closed it
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open to the end)
     else:
         sys.stdout = _lossless(sys.stdout)
-    sys.exit(main())
+    gc.set_threshold(_GARBAGE)
+    status = main()
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    os._exit(status)  # taking numpy down piece by piece lasts as long as a small summary
 
 
 def _lossless(stream: TextIO) -> TextIO:
