@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +60,7 @@ def _lookup(ids: I64, rows: I64, wanted: I64) -> I64:
     return np.where(ids[order][place] == wanted, rows[order][place], -1)
 
 
-@dataclass(frozen=True)
-class _Open:
+class _Open(NamedTuple):
     """The range open from each moment on; the first of ``rows`` is the one before all moments."""
 
     moments: I64

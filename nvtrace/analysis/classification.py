@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,7 @@ DOMAIN = "nvtrace"
 _KINDS = {kind.name.lower(): kind for kind in RangeKind}
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Ranges that match all given patterns are of ``kind``.
 
     Attributes:
@@ -135,8 +134,7 @@ _PHASES_OF_TORCH = ("enumerate(DataLoader)#", "Optimizer.")
 _ATTRIBUTES = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 
 
-@dataclass(frozen=True)
-class Classified:
+class Classified(NamedTuple):
     """What ranges stand for, aligned with the trace's ranges.
 
     Attributes:

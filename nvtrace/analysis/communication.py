@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +53,7 @@ def communication_kernels(explained: Explained) -> Mask:
     return found
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """Communication, computation and both at once, on one device or one process's CPU, ns."""
 
     label: str

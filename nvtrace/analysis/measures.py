@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,7 @@ Mask = npt.NDArray[np.bool_]
 _LAUNCH = re.compile(r"cu(?:da)?(?:Launch(?!Host)|GraphLaunch|Memcpy|Memset)")
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(NamedTuple):
     """Calls, total, maximum and minimum of each group, int64 of shape (groups,).
 
     ``summed`` is the plain sum that the average comes from, where the total leaves out what
@@ -234,8 +232,7 @@ class Measures:
         return _paths(self.explained)
 
 
-@dataclass(frozen=True)
-class Operators:
+class Operators(NamedTuple):
     """Operator ranges without what other ranges lie between them.
 
     Attributes:

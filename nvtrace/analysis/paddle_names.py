@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z])")
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """One way in which Paddle writes names.
 
     Attributes:

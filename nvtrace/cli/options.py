@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -35,8 +34,7 @@ UNITS = ("auto", "s", "ms", "us", "ns")
 Verb = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """What part of a trace is asked about, and what its ranges are taken for."""
 
     steps: values.Bounds | None
@@ -46,8 +44,7 @@ class Selection:
     rules: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """Where a report goes, and in what form."""
 
     output: str
@@ -58,14 +55,14 @@ class Output:
 
 
 def _grouped(
-    kind: type, name: str, options: Sequence[Callable[[Verb], Verb]]
+    kind: type[Selection] | type[Output], name: str, options: Sequence[Callable[[Verb], Verb]]
 ) -> Callable[[Verb], Verb]:
     """Return a decorator that adds ``options`` and hands their values on as one ``kind``."""
 
     def decorate(verb: Verb) -> Verb:
         @functools.wraps(verb)
         def call(**given: Any) -> Any:
-            own = {field.name: given.pop(field.name) for field in fields(kind)}
+            own = {field: given.pop(field) for field in kind._fields}
             return verb(**given, **{name: kind(**own)})
 
         made: Verb = call

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from nvtrace.cli import options
@@ -28,5 +26,5 @@ def command(
     """List every range: where it stands, how long it took, what the GPU did for it."""
     check(output)
     with Progress(not no_progress) as progress, loaded(paths, progress, details=False) as trace:
-        report = trace.ranges_report(marks=marks, **asdict(selection))
+        report = trace.ranges_report(marks=marks, **selection._asdict())
     emit(report, output)

@@ -5,8 +5,8 @@ Times are integer nanoseconds relative to the trace's own zero. ``-1`` in an ind
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,8 +99,7 @@ COPY_KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
+class ColumnSpec(NamedTuple):
     """One column: its dtype, its unit, and what it means."""
 
     dtype: type[np.generic]

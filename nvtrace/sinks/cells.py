@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ _RATE_UNITS = {"TB/s": 10**12, "GB/s": 10**9, "MB/s": 10**6, "kB/s": 10**3, "B/s
 _SMALLEST = 0.01  # the last digit printed
 
 
-@dataclass(frozen=True)
-class PrintedColumn:
+class PrintedColumn(NamedTuple):
     """One shown column: its heading, unit included where it varies, and a text for each row."""
 
     title: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from nvtrace.report import ReportTable
 from nvtrace.sinks.cells import PrintedColumn, print_columns
@@ -17,8 +17,7 @@ _GAP = 2  # blanks between cells
 _DEEPEST = 16  # levels shown by indenting
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """Texts ready to lay out: ``rows`` has one text for each of ``headers``."""
 
     headers: list[str]

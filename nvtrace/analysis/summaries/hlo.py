@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +43,7 @@ _NONE_HERE = (
 )
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Pieces of device work, and the instructions they were.
 
     Attributes:

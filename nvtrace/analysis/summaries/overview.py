@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,7 @@ STEP_NAME = "ProfileStep"
 WINDOW_NAME = "Window"
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     side: str
     name: str
     calls: int | None

@@ -52,8 +52,7 @@ def test_phases_add_up() -> None:
 
 def test_instructions_by_time() -> None:
     found = work(("a", 10, {"opcode": "dot"}), ("b", 30, {}), ("a", 20, {}))
-    found = replace(
-        found,
+    found = found._replace(
         instruction=np.array([0, 1, 0], np.int32),
         evidence=np.array([3, 1, 2], np.uint8),
     )
