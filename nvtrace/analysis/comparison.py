@@ -16,6 +16,7 @@ from nvtrace.model.trace import Note
 from nvtrace.report import Column, Report, ReportTable, Unit
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 
 SAME_PERCENT = 1.0
 BEFORE = "before"
@@ -54,14 +55,11 @@ def comparison(runs: Sequence[Digest], views: Sequence[str] = VIEWS) -> Report:
     """
     labels = [BEFORE, *_later(len(runs) - 1)]
     per_step = not any(run.whole for run in runs)
-    shifts = [
-        shift(runs[0].steps, run.steps) if len(runs[0].steps) and len(run.steps) else None
-        for run in runs[1:]
-    ]
+    changes = [None, *(_step_change(runs[0].steps, run.steps) for run in runs[1:])]
     tables = {}
     for view in views:
         if view == "steps":
-            tables[view] = _steps(runs, labels, shifts)
+            tables[view] = _steps(runs, labels, changes)
         elif view == "device":
             tables[view] = _devices(runs, labels, per_step)
         else:
@@ -75,7 +73,7 @@ def comparison(runs: Sequence[Digest], views: Sequence[str] = VIEWS) -> Report:
             for label, run in zip(labels, runs, strict=True)
             for source in run.report.sources
         ],
-        headline=_headline(runs, labels, shifts),
+        headline=_headline(runs, labels, changes),
     )
 
 
@@ -104,24 +102,30 @@ def _percent(ratio: float) -> float:
     return (ratio - 1) * 100
 
 
-def _uplift(before: Digest, steps: npt.NDArray[np.int64]) -> float:
-    return _percent(float(np.mean(before.steps) / np.mean(steps)))
+class _StepChange(NamedTuple):
+    """What became of the step time: throughput in per cent more than before."""
+
+    found: Shift
+    throughput: float
+    verdict: str
+
+
+def _step_change(before: I64, after: I64) -> _StepChange | None:
+    if not len(before) or not len(after):
+        return None
+    found = shift(before, after)
+    throughput = _percent(float(np.mean(before)) / max(float(np.mean(after)), 1.0))
+    alike = np.array_equal(before, after)
+    return _StepChange(found, throughput, verdict(found, alike=alike))
 
 
 def _steps(
-    runs: Sequence[Digest], labels: Sequence[str], shifts: Sequence[Shift | None]
+    runs: Sequence[Digest], labels: Sequence[str], changes: Sequence[_StepChange | None]
 ) -> ReportTable:
     chosen = [place for place, run in enumerate(runs) if len(run.steps)]
     times = [runs[place].steps for place in chosen]
-    found = [None if place == 0 else shifts[place - 1] for place in chosen]
-    uplift = [
-        np.nan if one is None else _uplift(runs[0], own)
-        for one, own in zip(found, times, strict=True)
-    ]
-    verdicts = [
-        None if one is None else verdict(one, alike=np.array_equal(runs[0].steps, own))
-        for one, own in zip(found, times, strict=True)
-    ]
+    found = [changes[place] for place in chosen]
+    uplift = [np.nan if one is None else one.throughput for one in found]
     return ReportTable(
         "steps",
         "Step Comparison",
@@ -140,7 +144,7 @@ def _steps(
                 )
             ),
             percent("throughput_change", "Throughput(%)", np.array(uplift)),
-            text("verdict", "Verdict", verdicts),
+            text("verdict", "Verdict", [one and one.verdict for one in found]),
         ),
         notes=(
             "Step time: how much longer a step takes than one before, the median over all pairs; "
@@ -153,8 +157,8 @@ def _steps(
     )
 
 
-def _changes(found: Sequence[Shift | None], end: str) -> F64:
-    ratios = [None if one is None else getattr(one, end) for one in found]
+def _changes(found: Sequence[_StepChange | None], end: str) -> F64:
+    ratios = [None if one is None else getattr(one.found, end) for one in found]
     return np.array([np.nan if one is None else _percent(one) for one in ratios], np.float64)
 
 
@@ -318,20 +322,18 @@ def _notes(runs: Sequence[Digest], labels: Sequence[str], per_step: bool) -> lis
 
 
 def _headline(
-    runs: Sequence[Digest], labels: Sequence[str], shifts: Sequence[Shift | None]
+    runs: Sequence[Digest], labels: Sequence[str], changes: Sequence[_StepChange | None]
 ) -> list[str]:
     lines = [f"{label}: {run.report.headline[0]}" for label, run in zip(labels, runs, strict=True)]
-    for label, run, found in zip(labels[1:], runs[1:], shifts, strict=True):
-        if found is None:
+    for label, change in zip(labels[1:], changes[1:], strict=True):
+        if change is None:
             lines.append(f"{label}: step times cannot be compared, there are no steps")
             continue
-        uplift = _uplift(runs[0], run.steps)
-        span = "too few steps to tell how sure that is"
+        found, span = change.found, "too few steps to tell how sure that is"
         if found.low is not None and found.high is not None:
             span = f"{_percent(found.low):+.1f} to {_percent(found.high):+.1f} %"
         lines.append(
             f"{label}: step time {_percent(found.ratio):+.1f} % ({span}), "
-            f"throughput {uplift:+.1f} %: "
-            + verdict(found, alike=np.array_equal(runs[0].steps, run.steps))
+            f"throughput {change.throughput:+.1f} %: {change.verdict}"
         )
     return lines

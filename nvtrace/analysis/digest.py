@@ -89,7 +89,7 @@ def digest(
         time: from and until, ns since the trace's zero.
         rank: one rank's processes only.
     """
-    if steps is None and not whole and len(explained.step_rows):
+    if steps is None and not whole and select(explained, time=time, rank=rank).steps.any():
         steps = (None, None)
     selection = select(explained, steps=steps, time=time, rank=rank)
     wanted = [summary for view, summary in _SUMMARIES.items() if view in views]

@@ -104,6 +104,23 @@ def test_a_run_of_several_files(run: Run, reports: dict[str, Path], tmp_path: Pa
     assert views["kernel"][0]["calls_after"] == 2
 
 
+def test_a_rank_without_steps_is_compared_whole(
+    run: Run, reports: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    shutil.copy(reports["before"], folder / "run.rank0.sqlite")
+    idle = Capture()
+    idle.launch(1, 2, 30, name="gemm", pid=2, tid=2)
+    idle.write(folder / "run.rank1.sqlite")
+    for rank, per_step, calls in ((0, True, 1), (1, False, 1)):
+        result = run("compare", folder, folder, "--rank", rank, "--format", "json")
+        assert result.status == 0, result.stderr
+        report = json.loads(result.stdout)
+        assert report["totals"] == {"per_step": per_step}
+        assert report["views"]["kernel"][0]["calls_after"] == calls
+
+
 @pytest.mark.parametrize(
     ("after", "most", "status", "said"),
     [
