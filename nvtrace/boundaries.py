@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter_ns, time_ns
 
 Advance = Callable[[int, int, str, float | None], None]
@@ -18,17 +19,18 @@ class Boundaries:
 
     Args:
         advance: ends a step.
-        settle: called first where a step may end; returns why it is no sample, "" where it is one.
 
     Attributes:
+        settle: called first where a step may end; returns why it is no sample, "" where it is one.
         by_framework: the framework's count.
     """
 
-    def __init__(self, advance: Advance, settle: Callable[[], str]) -> None:
+    def __init__(self, advance: Advance) -> None:
         self._advance = advance
-        self._settle = settle
+        self._thread = get_ident()
         self._by_program = False
         self._first: tuple[int, int] | None = None
+        self.settle: Callable[[], str] | None = None
         self.by_framework = False
 
     def program(self, num_samples: float | None) -> None:
@@ -41,14 +43,14 @@ class Boundaries:
             self._by_program = True
             self.by_framework = False
             self._first = None
-        left_out = self._settle()
+        left_out = self.settle() if self.settle else ""
         self._advance(perf_counter_ns(), time_ns(), left_out, num_samples)
 
     def framework(self) -> None:
-        """Note where a framework ends a step."""
-        if self._by_program:
+        """Note where a framework ends a step; on the thread that made this object alone."""
+        if self._by_program or get_ident() != self._thread:
             return
-        left_out = self._settle()
+        left_out = self.settle() if self.settle else ""
         perf_ns, unix_ns = perf_counter_ns(), time_ns()
         if not self.by_framework:
             if self._first is None:

@@ -7,7 +7,7 @@ from time import time_ns
 
 from nvtrace.errors import UsageError
 from nvtrace.lifecycle import undisturbed
-from nvtrace.schedules import ProfilerState, Scheduler
+from nvtrace.schedules import ProfilerState, Scheduler, always
 from nvtrace.trace import Trace
 from nvtrace.window import Window
 
@@ -25,6 +25,8 @@ class Cycles:
         window: the one that is open, None when none is.
         delivered: number of windows delivered.
         recorded: a step reached RECORD.
+        steady: where nothing changes from here on but that steps end: what is called with the Unix
+            time of each end in the place of `enter`.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Cycles:
         self.window: Window | None = None
         self.delivered = 0
         self.recorded = False
+        self.steady: Callable[[int], object] | None = None
 
     def enter(self, step: int, at_ns: int) -> None:
         """End the step before, if any, and do what the schedule wants for this one.
@@ -58,7 +61,8 @@ class Cycles:
             window.steps.end(at_ns)
         before, state = self.state, self._schedule(step)
         if state is before is ProfilerState.RECORD and window is not None:
-            window.steps.begin(step, at_ns)
+            if window.steps.onward is not None:  # else it begins where the last one ended
+                window.steps.begin(step, at_ns)
         elif state is not before or state is not ProfilerState.CLOSED:
             with undisturbed:
                 self._change(_checked(state, step), step, at_ns)
@@ -83,7 +87,10 @@ class Cycles:
             self.recorded = True
             if self.window.record():
                 at_ns = None
-            self.window.steps.begin(step, time_ns() if at_ns is None else at_ns)
+            steps = self.window.steps
+            steps.begin(step, time_ns() if at_ns is None else at_ns)
+            if self._schedule is always and steps.onward is None:
+                self.steady = steps.times.append
 
     def end(self, *, cut_short: bool) -> None:
         """Deliver what is open.
@@ -92,6 +99,7 @@ class Cycles:
             cut_short: the schedule wanted more.
         """
         self._over = True
+        self.steady = None
         self._deliver(cut_short=cut_short)
 
     def drop(self, *, forked: bool = False) -> None:
@@ -100,6 +108,7 @@ class Cycles:
         Args:
             forked: this is the child of a fork, and the tracers are the parent's.
         """
+        self.steady = None
         window, self.window = self.window, None
         if window is not None and forked:
             window.forsake()

@@ -104,7 +104,7 @@ class Profiler:
         self._cycles = self._new_cycles()
         self._adapters: list[Adapter] = []
         self._waiting: list[Asynchronous] = []
-        self._boundaries = self._new_boundaries()
+        self._boundaries = Boundaries(self._end_step)
         self._step_number = 0
         self._thread = 0
         self._forked = False
@@ -143,7 +143,7 @@ class Profiler:
         self._trace = None
         self._cycles = self._new_cycles()
         self._step_number = 0
-        self._boundaries = self._new_boundaries()
+        self._boundaries = Boundaries(self._end_step)
         self._forked = False
         dataloaders.listeners.append(self._waited)
         if self.timer_only and self._on_trace_ready is not None:
@@ -151,8 +151,8 @@ class Profiler:
         try:
             self._adapters = find_adapters(self._adapter_names)
             for adapter in self._adapters:
-                adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
-            self._waiting = asynchronous(self._adapters)
+                adapter.watch(dataloaders.report_wait, self._boundaries.framework)
+            self._await_adapters()
             if not self.timer_only:
                 self._cycles.enter(0, time_ns())
         except BaseException:
@@ -181,18 +181,14 @@ class Profiler:
         Raises:
             DidNotEnable: the framework is unknown.
         """
-        adapter.watch(dataloaders.report_wait, self._stepped_by_adapter)
+        adapter.watch(dataloaders.report_wait, self._boundaries.framework)
         self._adapters.append(adapter)
-        self._waiting = asynchronous(self._adapters)
+        self._await_adapters()
         if self._cycles.window is not None:
             self._cycles.window.adopt(adapter, self._options())
 
-    def _stepped_by_adapter(self) -> None:
-        if threading.get_ident() == self._thread:
-            self._boundaries.framework()
-
     def _settle(self) -> str:
-        return settle(self._waiting, self._benchmark) if self._waiting else ""
+        return settle(self._waiting, self._benchmark)
 
     def _end_step(
         self, perf_ns: int, unix_ns: int, left_out: str, num_samples: float | None
@@ -202,6 +198,9 @@ class Profiler:
         if self.timer_only:
             return
         cycles = self._cycles
+        if cycles.steady is not None:
+            cycles.steady(unix_ns)
+            return
         window = cycles.window
         try:
             cycles.enter(self._step_number, unix_ns)
@@ -333,8 +332,9 @@ class Profiler:
     def _new_cycles(self) -> Cycles:
         return Cycles(self._schedule, self._open_window, self._deliver)
 
-    def _new_boundaries(self) -> Boundaries:
-        return Boundaries(self._end_step, self._settle)
+    def _await_adapters(self) -> None:
+        self._waiting = asynchronous(self._adapters)
+        self._boundaries.settle = self._settle if self._waiting else None
 
     def _open_window(self) -> Window:
         window = Window(self.targets, emit_nvtx=self._emit_nvtx, first=self._trace is None)

@@ -20,19 +20,23 @@ class StepRanges:
 
     Each begins where the one before ends, and its number is the next: so a time is all that is kept
     of it as the program runs. It is kept whatever the budget for ranges says.
+
+    Attributes:
+        times: Unix ns: where the first step begins, and where each ends.
+        onward: where the ranges go as well, None for nowhere.
     """
 
     def __init__(self) -> None:
         self._first = 0
         self._thread = 0
-        self._times = array("q")
+        self.times = array("q")
         self._label = Label(STEP_NAME, category=STEP, payload=0)
-        self._forward: Emitter | None = None
+        self.onward: Emitter | None = None
         self._end_onward: Callable[[], object] | None = None
 
     def forward(self, emitter: Emitter | None) -> None:
         """Let steps that begin from now on go to another emitter as well."""
-        self._forward = None if isinstance(emitter, NullEmitter) else emitter
+        self.onward = None if isinstance(emitter, NullEmitter) else emitter
 
     def begin(self, number: int, at_ns: int) -> None:
         """Open the range of a step.
@@ -41,16 +45,16 @@ class StepRanges:
             number: of the step: the next, if it is not the first.
             at_ns: Unix time; where the one before ended, if it is not the first.
         """
-        if not self._times:
+        if not self.times:
             self._first, self._thread = number, get_native_id()
-            self._times.append(at_ns)
-        if self._forward is not None:
-            self._begin_onward(self._forward, number)
+            self.times.append(at_ns)
+        if self.onward is not None:
+            self._begin_onward(self.onward, number)
 
     def end(self, at_ns: int) -> None:
         """Close the range that is open, if one is, at a Unix time."""
-        if self._times:
-            self._times.append(at_ns)
+        if self.times:
+            self.times.append(at_ns)
             if self._end_onward is not None:
                 self._leave()
 
@@ -58,20 +62,20 @@ class StepRanges:
         """Put the ranges of what ended into what else was recorded; what is open never ended."""
         self._leave()
         said, label = self._label, len(recording.labels)
-        for place, start in enumerate(self._times[:-1]):
-            number, end = self._first + place, max(start, self._times[place + 1])
+        for place, start in enumerate(self.times[:-1]):
+            number, end = self._first + place, max(start, self.times[place + 1])
             recording.labels.append(
                 (said.name, said.domain, said.category, said.color, number, int)
             )
             recording.beside.extend((0, label + place, start, self._thread, end, self._thread))
 
-    def _begin_onward(self, forward: Emitter, number: int) -> None:
-        calls = forward.bind(self._label.with_payload(number))
+    def _begin_onward(self, emitter: Emitter, number: int) -> None:
+        calls = emitter.bind(self._label.with_payload(number))
         handle = calls.start()
         if _heard(handle):
             self._end_onward = lambda: calls.end(handle)
         else:
-            self._forward = None
+            self.onward = None
 
     def _leave(self) -> None:
         end, self._end_onward = self._end_onward, None

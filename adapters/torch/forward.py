@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from nvtrace.phases import FORWARD, phase
@@ -69,15 +68,20 @@ def _outermost(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         calls.reached = True
         return calls.original(module, *args, **kwargs)
     found = None if calls.modules is None else calls.modules.range_of(module)
-    inner = nullcontext() if found is None else found
     if calls.apart():
-        with inner:
+        if found is None:
             return calls.original(module, *args, **kwargs)
-    close_abandoned()
+        with found:
+            return calls.original(module, *args, **kwargs)
+    if here.opened:
+        close_abandoned()
     here.depth += 1
     try:
-        with calls.forward, inner:
-            return calls.original(module, *args, **kwargs)
+        with calls.forward:
+            if found is None:
+                return calls.original(module, *args, **kwargs)
+            with found:
+                return calls.original(module, *args, **kwargs)
     finally:
         here.depth -= 1
 

@@ -7,16 +7,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class OpenStep(NamedTuple):
-    """An optimizer step that has begun: how to close its range, what runs it, who marked it."""
-
-    leave: Callable[[], object]
-    frame: int
-    code: CodeType
-    owner: object
+# An optimizer step that has begun: how to close its range, id and code of the frame that runs it,
+# and who marked it.
+OpenStep = tuple[Callable[[], object], int, CodeType, object]
 
 
 class Here(threading.local):
@@ -87,11 +82,11 @@ def close_abandoned(new_frame: int = 0) -> None:
         running.add((id(frame), frame.f_code))
         frame = frame.f_back
     while here.opened:
-        last = here.opened[-1]
-        if last.frame != new_frame and (last.frame, last.code) in running:
+        leave, step, code, _ = here.opened[-1]
+        if step != new_frame and (step, code) in running:
             break
         here.opened.pop()
-        last.leave()
+        leave()
 
 
 def apart() -> Callable[[], bool]:

@@ -13,7 +13,7 @@ from nvtrace.ranges import mark
 from nvtrace.ranges import range as marked
 
 from ..patching import Patch
-from .marking import Marking, OpenStep, close_abandoned, here
+from .marking import Marking, close_abandoned, here
 
 SKIPPED = "optimizer step skipped"
 
@@ -21,21 +21,22 @@ SKIPPED = "optimizer step skipped"
 class Boundary:
     """Ends a step where the first optimizer's step ends; the others' steps, as a GAN has, do not.
 
-    Args:
+    Attributes:
         on_step: called where a step ends.
+        first: returns the first optimizer, as long as it lives.
     """
 
     def __init__(self, on_step: Callable[[], None]) -> None:
-        self._on_step = on_step
-        self._first: Callable[[], Any] = lambda: None
+        self.on_step = on_step
+        self.first: Callable[[], Any] = lambda: None
 
     def ended(self, optimizer: Any) -> None:
         """Take note of the end of an optimizer's step."""
-        first = self._first()
+        first = self.first()
         if first is None:
-            first, self._first = optimizer, weakref.ref(optimizer)
+            first, self.first = optimizer, weakref.ref(optimizer)
         if first is optimizer:
-            self._on_step()
+            self.on_step()
 
 
 class StepHooks:
@@ -77,22 +78,27 @@ class StepHooks:
         if marking.on and not here.scaling:
             marking.steps += 1
         if opened:
-            if opened[-1].frame == frame and opened[-1].owner is not self:
+            _, last, _, owner = opened[-1]
+            if last == frame and owner is not self:
                 return  # another adapter has marked it
             close_abandoned(frame)
         if marking.on:
             step = self._optimization
             leave = step.__exit__
             step.__enter__()
-            opened.append(OpenStep(leave, frame, caller.f_code, self))
+            opened.append((leave, frame, caller.f_code, self))
 
     def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._compiling():
             return
         opened = here.opened
-        if opened and opened[-1].frame == id(sys._getframe(1)):
-            opened.pop().leave()
-        self._boundary.ended(optimizer)
+        if opened and opened[-1][1] == id(sys._getframe(1)):
+            opened.pop()[0]()
+        boundary = self._boundary
+        if boundary.first() is optimizer:
+            boundary.on_step()
+        else:
+            boundary.ended(optimizer)
 
 
 def patch_scaler(marking: Marking, boundary: Boundary) -> Patch:
