@@ -44,16 +44,17 @@ def rows(recording: Recording) -> Rows:
     """Return everything that was recorded. What was open at the end ends there, flagged."""
     parts = [part for thread in recording.threads if thread.events for part in _of_thread(thread)]
     parts += _beside(recording)
-    every = np.concatenate([_seven(0, 0, 0, 0, 0, 0, 0)[:0], *parts])
-    start, end = every[:, 1], every[:, 2]
+    label, start, end, thread, end_thread, style, flags = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
     return Rows(
-        label=every[:, 0],
+        label=label,
         start=start,
         end=np.maximum(start, end),  # the wall clock may have been set back
-        thread=every[:, 3],
-        end_thread=every[:, 4],
-        style=every[:, 5].astype(np.uint8),
-        flags=every[:, 6].astype(np.uint8),
+        thread=thread,
+        end_thread=end_thread,
+        style=style,
+        flags=flags,
     )
 
 
@@ -125,31 +126,34 @@ def _pair_one_by_one(codes: I64) -> tuple[I64, I64, I64]:
     return np.array(first, np.int64), np.array(second, np.int64), np.array(left, np.int64)
 
 
-def _of_thread(thread: RecordedThread) -> list[I64]:
+def _of_thread(thread: RecordedThread) -> list[_Part]:
     events = np.frombuffer(thread.events, np.int64).reshape(-1, 2)
     codes, times = events[:, 0], events[:, 1]
     first, second, left = pair(codes)
     who = thread.tid, thread.tid, RangeStyle.PUSH_POP
     return [
-        _seven(codes[first], times[first], times[second], *who, 0),
-        _seven(codes[left], times[left], thread.until_ns, *who, RangeFlag.UNFINISHED),
+        _part(codes[first], times[first], times[second], *who, 0),
+        _part(codes[left], times[left], thread.until_ns, *who, RangeFlag.UNFINISHED),
     ]
 
 
-def _beside(recording: Recording) -> list[I64]:
+def _beside(recording: Recording) -> list[_Part]:
     closed = np.array(recording.beside, np.int64).reshape(-1, BESIDE)
     handle, label, start, thread, end, end_thread = closed.T
     style = np.where(handle == MARK, RangeStyle.MARK, RangeStyle.START_END)
-    running = np.array(recording.running, np.int64).reshape(-1, 3)
+    running = np.array(recording.running, np.int64).reshape(-1, 3).T
     flags = RangeStyle.START_END, RangeFlag.UNFINISHED
     return [
-        _seven(label, start, end, thread, end_thread, style, 0),
-        _seven(
-            running[:, 0], running[:, 1], recording.end_ns, running[:, 2], running[:, 2], *flags
-        ),
+        _part(label, start, end, thread, end_thread, style, 0),
+        _part(running[0], running[1], recording.end_ns, running[2], running[2], *flags),
     ]
 
 
-def _seven(*columns: npt.ArrayLike) -> I64:
-    """Return rows of seven integers; single values are for every row."""
-    return np.stack(np.broadcast_arrays(*np.atleast_1d(*columns)), axis=1).astype(np.int64)
+_Part = tuple[npt.NDArray[Any], ...]
+_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int64, np.uint8, np.uint8)
+
+
+def _part(label: I64, *others: npt.ArrayLike) -> _Part:
+    """Return the columns of `Rows` for some ranges; single values are for each of them."""
+    columns = zip((label, *others), _TYPES, strict=True)
+    return tuple(np.broadcast_to(np.asarray(one, kind), label.shape) for one, kind in columns)
