@@ -196,7 +196,7 @@ def test_keys_of_the_json_are_documented(tmp_path: Path) -> None:
 def note_codes() -> set[str]:
     """The codes of all notes that nvtrace gives, from its source."""
     codes = {GPU_NOT_RECORDED}
-    for path in (ROOT / "nvtrace").rglob("*.py"):
+    for path in (*(ROOT / "nvtrace").rglob("*.py"), *(ROOT / "adapters").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Note" and node.args:
                 found = [n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)]

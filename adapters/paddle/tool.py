@@ -13,12 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from nvtrace.emit import Label, logger, switch
+from nvtrace.model.trace import NOTE_CATEGORY, Note
 from nvtrace.phases import OPERATOR
 
 from .patches import Patches
 
-FORWARD_ONLY = (
-    "Paddle's CPU wheel: of its operators only forward ones called from Python are marked"
+FORWARD_ONLY = Note(
+    "forward_operators_only",
+    "Paddle's CPU wheel: of its operators only forward ones called from Python are marked",
 )
 
 
@@ -45,8 +47,8 @@ class ToolOperators:
         if _has_nvtx(core):
             self._core = core
             return
-        logger.warning("%s", FORWARD_ONLY)
-        label = Label(FORWARD_ONLY, category="note")
+        logger.warning("%s", FORWARD_ONLY.message)
+        label = Label(f"{FORWARD_ONLY.code}: {FORWARD_ONLY.message}", category=NOTE_CATEGORY)
         label.bind(switch.emitter)
         label.mark()
         for name, function in list(vars(_C_ops).items()):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from nvtrace.analysis.classification import DOMAIN
 from nvtrace.analysis.measures import Measures
 from nvtrace.model.arrays import distinct
 from nvtrace.model.schema import DeviceKind, RangeFlag
-from nvtrace.model.trace import Note
+from nvtrace.model.trace import NOTE_CATEGORY, Note
 
 
 def figure_notes(measures: Measures) -> list[Note]:
@@ -20,6 +21,7 @@ def figure_notes(measures: Measures) -> list[Note]:
         _crossing,
         _guessed_steps,
         _unknown_devices,
+        _left_by_adapters,
     )
     return [note for check in checks for note in check(measures)]
 
@@ -136,3 +138,15 @@ def _unknown_devices(measures: Measures) -> list[Note]:
             "process and number, and two of them may be one GPU",
         )
     ]
+
+
+def _left_by_adapters(measures: Measures) -> list[Note]:
+    """What adapters marked in the report for whoever reads it, each once."""
+    trace = measures.trace
+    if NOTE_CATEGORY not in trace.categories:
+        return []
+    own = np.array([domain.name == DOMAIN for domain in trace.domains], np.bool_)
+    wanted = trace.ranges["category"] == trace.categories.index(NOTE_CATEGORY)
+    names = np.unique(trace.ranges["name"][wanted & own[trace.ranges["domain"]]])
+    texts = (text.partition(": ") for text in sorted(trace.strings.take(names)))
+    return [Note(code, message) for code, _, message in texts if message]

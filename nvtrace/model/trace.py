@@ -12,6 +12,9 @@ from nvtrace.model.table import Table
 GPU_NOT_RECORDED = "gpu_not_recorded"
 """Code of the note that says why a trace holds no GPU activity."""
 
+NOTE_CATEGORY = "note"
+"""Category of a mark, in nvtrace's domain, that is a note on what was marked: CODE: MESSAGE."""
+
 
 @dataclass(frozen=True)
 class Note:
