@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from nvtrace.analysis import inventory, reporting
 from nvtrace.analysis.classification import Rule, parse_rule
 from nvtrace.analysis.explanation import explain
+from nvtrace.analysis.links import forward_backward
 from nvtrace.analysis.selection import Bounds, select
 from nvtrace.analysis.utilization import with_utilization
 from nvtrace.model.explained import Explained
@@ -172,6 +173,7 @@ class Trace(TraceData):
 
         explained = self.explain(step_range=step_range, rules=rules)
         chosen = select(explained, steps=steps, time=time, rank=rank)
+        links = forward_backward(explained)
         explained = with_utilization(explained)
         return chrome.write(
             explained,
@@ -184,6 +186,7 @@ class Trace(TraceData):
                 "device": chosen.device,
                 "samples": chosen.covers(explained.trace.samples["time"]),
             },
+            links=(links.forward, links.backward),
             progress=progress,
         )
 

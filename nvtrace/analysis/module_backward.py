@@ -7,7 +7,6 @@ change the graph. Consecutive nodes of a module become one range, ``NAME (backwa
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +14,11 @@ import numpy.typing as npt
 
 from nvtrace.analysis.classification import DOMAIN
 from nvtrace.analysis.intervals import grouped_keys_of
+from nvtrace.analysis.links import NODE, is_node, sequence_numbers
 from nvtrace.analysis.nesting import Nest
 from nvtrace.model import schema
 from nvtrace.model.arrays import stable_order
-from nvtrace.model.schema import PayloadType, RangeKind, RangeStyle
+from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.table import Table
 from nvtrace.model.trace import TraceData
 
@@ -27,9 +27,7 @@ I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 DERIVED = "by sequence number"
-_NODE = "autograd::engine::evaluate_function: "
-_ACCUMULATE = _NODE + "torch::autograd::AccumulateGrad"
-_SEQUENCE = re.compile(r", seq = (\d+)")  # as torch's emit_nvtx writes it
+_ACCUMULATE = NODE + "torch::autograd::AccumulateGrad"
 
 
 def with_backward_modules(trace: TraceData) -> TraceData:
@@ -41,8 +39,7 @@ def with_backward_modules(trace: TraceData) -> TraceData:
     modules = _modules(trace)
     if not len(modules) or strings.find(DERIVED) >= 0:
         return trace
-    named = np.array([text.startswith(_NODE) for text in strings], np.bool_)
-    nodes = np.flatnonzero(named[ranges["name"]])
+    nodes = np.flatnonzero(is_node(trace)[ranges["name"]])
     if not len(nodes):
         return trace
     nest = _nest(ranges, nodes)
@@ -73,17 +70,6 @@ def _nest(ranges: Table, rows: I64) -> Nest:
     return Nest.build(rows, ranges["thread"][rows], ranges["start"][rows], ranges["end"][rows])
 
 
-def _sequences(trace: TraceData) -> I64:
-    """Return the sequence number of each range, -1 none."""
-    ranges = trace.ranges
-    operators = [RangeKind.OPERATOR.name.lower(), RangeKind.OPERATOR_INNER.name.lower()]
-    wanted = np.array([name in operators for name in trace.categories] + [False], np.bool_)
-    own = wanted[ranges["category"]] & (ranges["payload_type"] == PayloadType.INT)
-    found = [_SEQUENCE.search(text) for text in trace.strings]
-    written = np.array([int(match[1]) if match else -1 for match in found], np.int64)
-    return np.where(own, ranges["payload"], written[ranges["name"]])
-
-
 def _module_of(trace: TraceData, nest: Nest, modules: Nest) -> I64:
     """Return for each node the position of its module in ``modules``, -1 none.
 
@@ -91,7 +77,7 @@ def _module_of(trace: TraceData, nest: Nest, modules: Nest) -> I64:
     inside a node made it only where it is recomputed, by a module again.
     """
     ranges = trace.ranges
-    sequence = _sequences(trace)
+    sequence = sequence_numbers(trace)
     position = np.full(ranges.rows, -1, np.int64)
     position[modules.rows] = np.arange(len(modules.rows))
     forward = np.flatnonzero((sequence >= 0) & (ranges["style"] == RangeStyle.PUSH_POP))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.errors import UsageError
+from nvtrace.model.arrays import I64
 from nvtrace.model.explained import Explained
 from nvtrace.model.trace import TraceData
 from nvtrace.sinks.chrome_choice import LAYERS, Chosen, choose
@@ -19,6 +20,8 @@ from nvtrace.sinks.chrome_events import EventRows
 from nvtrace.sinks.chrome_layout import Layout
 from nvtrace.sinks.chrome_output import opened
 from nvtrace.sinks.chrome_rows import render
+
+_NO_LINKS = np.empty(0, np.int64), np.empty(0, np.int64)
 
 __all__ = ["LAYERS", "Written", "write"]
 
@@ -30,7 +33,7 @@ class Written:
     Attributes:
         events: all events, those that name lanes included.
         slices: slices as Perfetto counts them: ranges, calls, device rows, and marks.
-        flows: arrows from a call to a device row.
+        flows: arrows, from a call to a device row and from a forward to a backward range.
         counters: counter values.
         omitted: how many rows of the layers asked for, and arrows, were left out.
         bytes: size of the file.
@@ -52,6 +55,7 @@ def write(
     window: tuple[int, int] | None = None,
     minimum_ns: int = 0,
     rows: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    links: tuple[I64, I64] = _NO_LINKS,
     progress: Callable[[str], None] | None = None,
 ) -> Written:
     """Write a timeline in the Chrome trace format, whole or not at all.
@@ -64,6 +68,8 @@ def write(
         window: (start, end) in ns: show what touches it, whole.
         minimum_ns: leave out what is shorter, except marks.
         rows: which rows to show: masks for any of ``ranges``, ``calls``, ``device``, ``samples``.
+        links: rows of ``ranges`` to be joined by arrows: where each leaves, and where it arrives,
+            those ascending.
         progress: called with a line of text while the file is written.
 
     Raises:
@@ -74,7 +80,7 @@ def write(
     if unknown := wanted - set(LAYERS):
         known = ", ".join(LAYERS)
         raise UsageError(f"unknown layer {', '.join(sorted(unknown))}; there are {known}")
-    chosen = choose(explained, wanted, window, minimum_ns, rows or {})
+    chosen = choose(explained, wanted, window, minimum_ns, rows or {}, links)
     layout = Layout(explained, chosen)
     zero = _zero(explained.trace)
     facts = {
@@ -85,7 +91,7 @@ def write(
         "minimum_ns": minimum_ns,
         **_origin(explained.trace, zero),
     }
-    shapes = EventRows(explained, layout, zero).shapes()
+    shapes = EventRows(explained, layout, chosen.links, zero).shapes()
     done, total = 0, sum(chosen.count.values()) - chosen.count["flows"]
     with opened(path) as output:
         output.write(_front(facts, layout.tracks.metadata))

@@ -12,12 +12,41 @@ from nvtrace.sinks.chrome_choice import Chosen
 _PART = 1 << 16
 
 
+class Behind:
+    """What stands right behind some rows of a table.
+
+    Args:
+        rows: rows, ascending; one may come several times.
+        what: what stands behind each.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.integer], what: npt.NDArray[np.integer]) -> None:
+        self._rows = rows
+        self._what = what
+
+    def find(self, rows: I64) -> tuple[I64, I64]:
+        """Return which of ``rows`` are followed, by their place, ascending, and by what.
+
+        Args:
+            rows: rows of the table, -1 for none.
+        """
+        if not len(self._rows):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        rows = rows.astype(self._rows.dtype)
+        low = np.searchsorted(self._rows, rows)
+        count = np.searchsorted(self._rows, rows, side="right") - low
+        place = np.repeat(np.arange(len(rows)), count)
+        nth = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        return place, self._what[low[place] + nth].astype(np.int64)
+
+
 class Launches:
     """The device rows that an arrow joins to each call.
 
     Attributes:
         first: the first of them, for each row of ``calls``, -1 none; the last, which -1 finds, is
             -1, too.
+        more: all others.
     """
 
     def __init__(self, explained: Explained, chosen: Chosen) -> None:
@@ -32,23 +61,5 @@ class Launches:
             self.first[calls[free][::-1]] = rows[free][::-1]
             others.append(rows[self.first[calls] != rows])
         more = np.concatenate([np.empty(0, np.int64), *others])
-        order = np.argsort(call_of[more], kind="stable")
-        self._device: I32 = more[order].astype(np.int32)
-        self._call: npt.NDArray[np.int32] = call_of[self._device]
-
-    def more(self, calls: I64) -> tuple[I64, I64]:
-        """Return how many arrows each of some calls has but the first, and their device rows.
-
-        Args:
-            calls: rows of ``calls``, -1 for none, of shape (n,).
-
-        Returns:
-            Counts of shape (n,), and the rows one call after the other.
-        """
-        if not len(self._call):
-            return np.zeros_like(calls), np.empty(0, np.int64)
-        low = np.searchsorted(self._call, calls)
-        count = np.searchsorted(self._call, calls, side="right") - low
-        total = int(count.sum())
-        place = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(total)
-        return count, self._device[place].astype(np.int64)
+        more = more[np.argsort(call_of[more], kind="stable")].astype(np.int32)
+        self.more = Behind(call_of[more], more)

@@ -23,7 +23,8 @@ _PART = 1 << 18
 class Chosen:
     """What is shown: a mask for each table, ``arrows`` for rows of ``device``.
 
-    ``omitted`` counts, by layer, what the layers asked for hold beyond that.
+    ``omitted`` counts, by layer, what the layers asked for hold beyond that. ``links`` are rows of
+    ``ranges``: from which an arrow leaves, and at which it arrives, those ascending.
     """
 
     ranges: Bools
@@ -32,6 +33,7 @@ class Chosen:
     samples: Bools
     arrows: Bools
     omitted: dict[str, int]
+    links: tuple[I64, I64]
 
     @property
     def count(self) -> dict[str, int]:
@@ -43,7 +45,9 @@ class Chosen:
             "counters": self.samples,
             "flows": self.arrows,
         }
-        return {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}
+        count = {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}
+        count["flows"] += len(self.links[0])
+        return count
 
 
 def choose(
@@ -52,6 +56,7 @@ def choose(
     window: tuple[int, int] | None,
     minimum_ns: int,
     masks: Mapping[str, Bools],
+    links: tuple[I64, I64],
 ) -> Chosen:
     """Choose the rows to show; of those that touch ``window``, all, whole."""
     trace = explained.trace
@@ -83,7 +88,11 @@ def choose(
     if {"flows", "calls", "device"} <= set(layers):
         wanted, arrows = _arrows(explained, calls, device)
         omitted["flows"] = int(wanted - arrows.sum())
-    return Chosen(shown["ranges"] | shown["marks"], calls, device, samples, arrows, omitted)
+    forward, backward = links if {"flows", "ranges"} <= set(layers) else (links[0][:0],) * 2
+    kept = shown["ranges"][forward] & shown["ranges"][backward]
+    omitted["flows"] = omitted.get("flows", 0) + len(kept) - int(kept.sum())
+    links = forward[kept], backward[kept]
+    return Chosen(shown["ranges"] | shown["marks"], calls, device, samples, arrows, omitted, links)
 
 
 def _shown(

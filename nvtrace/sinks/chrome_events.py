@@ -29,13 +29,17 @@ class EventRows:
     Args:
         explained: what to write.
         layout: lanes and the shapes in use.
+        links: rows of ``ranges`` that arrows join.
         zero: the time, in ns, that the file counts from.
     """
 
-    def __init__(self, explained: Explained, layout: Layout, zero: int) -> None:
+    def __init__(
+        self, explained: Explained, layout: Layout, links: tuple[I64, I64], zero: int
+    ) -> None:
         self._explained = explained
         self._trace = explained.trace
         self._layout = layout
+        self._links = links
         self._zero = zero
 
     def shapes(self) -> list[Rows]:
@@ -43,6 +47,7 @@ class EventRows:
         made = {Shape.ARROW_START: self._arrow_starts(), Shape.COUNTER: self._counters()}
         made[Shape.RANGE], made[Shape.MARK] = self._ranges()
         made[Shape.CALL], made[Shape.LAUNCH] = self._calls()
+        made[Shape.LINK_START], made[Shape.LINK_END] = self._between_ranges()
         device = DeviceEvents(self._explained, self._layout, self._zero)
         arrival = self._arrival()
         made[Shape.KERNEL], made[Shape.LAUNCHED_KERNEL] = device.kernels(arrival)
@@ -168,6 +173,23 @@ class EventRows:
             lambda rows: arrivals(self._explained, rows) - self._zero,
         )
         return *_arrow(lambda rows: rows), b'"f","bp":"e"', *where, b"}"
+
+    def _between_ranges(self) -> tuple[Rows, Rows]:
+        """Return the rows of both ends of arrows from forward to backward ranges."""
+        start = self._trace.ranges["start"]
+        # behind the numbers of the arrows to device rows
+        identity = Number(lambda rows: rows + self._trace.device.rows + 1)
+
+        def end(kind: bytes, ranges: I64) -> Rows:
+            where = placed(
+                self._layout.tracks,
+                lambda rows: self._layout.range_lane(ranges[rows]),
+                lambda rows: start[ranges[rows]] - self._zero,
+            )
+            head = b',\n{"name":"fwdbwd","cat":"fwdbwd","ph":' + kind + b',"id":'
+            return Rows(Texts([np.zeros_like], lambda row: head), identity, *where, b"}")
+
+        return end(b'"s"', self._links[0]), end(b'"f","bp":"e"', self._links[1])
 
     def _counters(self) -> Rows:
         samples, counters = self._trace.samples, self._trace.counters

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nvtrace.model.arrays import I32, I64, stable_order
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import DeviceKind, RangeStyle
-from nvtrace.sinks.chrome_arrows import Launches
+from nvtrace.sinks.chrome_arrows import Behind, Launches
 from nvtrace.sinks.chrome_choice import Chosen
 from nvtrace.sinks.chrome_lanes import spread
 from nvtrace.sinks.chrome_nesting import ApartCheck, NestCheck
@@ -32,7 +32,7 @@ class Shape(IntEnum):
     """The shapes of events. Those that launch or are launched bring their arrow's end along.
 
     The row of an arrow's start on its own, which a call has from its second arrow on, is that of
-    the device row.
+    the device row; the row of a link between ranges is its place among ``Chosen.links``.
     """
 
     RANGE = 0
@@ -45,6 +45,8 @@ class Shape(IntEnum):
     LAUNCHED_OTHER = 7
     MARK = 8
     COUNTER = 9
+    LINK_START = 10
+    LINK_END = 11
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class Layout:
         self._chosen = chosen
         self._groups = groups = Groups(trace)
         self._launches = Launches(explained, chosen)
+        forward, backward = chosen.links
+        by_forward = np.argsort(forward, kind="stable")
+        self._linked = np.concatenate([forward, backward])
+        self._forward = Behind(forward[by_forward], by_forward)
+        self._backward = Behind(backward, np.arange(len(backward)))
         marks = chosen.ranges & (trace.ranges["style"] == RangeStyle.MARK)
         self._marks = np.flatnonzero(marks)
         self._samples = np.flatnonzero(chosen.samples)
@@ -147,15 +154,18 @@ class Layout:
         calls = np.where(stretch.is_call, stretch.row, -1)
         shape = np.where(stretch.is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
         shape[self._launches.first[calls] >= 0] = Shape.LAUNCH
-        count, devices = self._launches.more(calls)
-        if not len(devices):
-            return Events(shape, stretch.row, stretch.late)
-        place = np.repeat(np.arange(len(calls)), count + 1)
-        further = np.zeros(len(place), np.bool_)
-        further[1:] = place[1:] == place[:-1]
-        shape, row, late = shape[place], stretch.row[place], stretch.late[place] | further
-        shape[further], row[further] = Shape.ARROW_START, devices
-        return Events(shape, row, late)
+        ranges = np.where(stretch.is_call, -1, stretch.row)
+        behind = (
+            (Shape.ARROW_START, *self._launches.more.find(calls)),
+            (Shape.LINK_END, *self._backward.find(ranges)),
+            (Shape.LINK_START, *self._forward.find(ranges)),
+        )
+        place = [np.arange(len(shape)), *(place for _, place, _ in behind)]
+        order = np.argsort(np.concatenate(place), kind="stable")
+        shapes = [shape, *(np.full(len(row), kind, np.uint8) for kind, _, row in behind)]
+        rows = [stretch.row, *(row for *_, row in behind)]
+        late = [stretch.late, *(np.ones(len(row), np.bool_) for *_, row in behind)]
+        return Events(*(np.concatenate(parts)[order] for parts in (shapes, rows, late)))
 
     def _stream_group(self, rows: I64) -> I64:
         return self._trace.device["stream"][rows].astype(np.int64) + self._groups.streams
@@ -174,11 +184,10 @@ class Layout:
         trace, chosen = self._trace, self._chosen
         check = NestCheck(self._groups.count)
         for stretch in host_stretches(trace, chosen):
-            calls = np.where(stretch.is_call, stretch.row, 0)
             group = np.empty(len(stretch.row), np.int64)
             group[stretch.is_call] = trace.calls["thread"][stretch.row[stretch.is_call]]
             group[~stretch.is_call] = self._range_group(stretch.row[~stretch.is_call])
-            anchors = stretch.is_call & (self._launches.first[calls] >= 0)
+            anchors = self._anchors(stretch.row, stretch.is_call)
             check.add(group, stretch.start, stretch.end, anchors)
         lanes[check.used] = 1
         slices = np.flatnonzero(chosen.ranges & (trace.ranges["style"] != RangeStyle.MARK))
@@ -188,11 +197,17 @@ class Layout:
             np.concatenate([self._range_group(slices), trace.calls["thread"][called]]),
             np.concatenate([trace.ranges["start"][slices], trace.calls["start"][called]]),
             np.concatenate([trace.ranges["end"][slices], trace.calls["end"][called]]),
-            np.repeat([False, True], [len(slices), len(called)])
-            & np.concatenate([slices < 0, self._launches.first[called] >= 0]),
+            np.concatenate([self._anchors(slices, slices < 0), self._anchors(called, called >= 0)]),
             lanes,
         )
         return _moved(slices, moved[: len(slices)]), _moved(called, moved[len(slices) :])
+
+    def _anchors(self, rows: I64, is_call: Bools) -> Bools:
+        """Return which calls and ranges have an arrow at their start."""
+        anchors: Bools = self._launches.first[np.where(is_call, rows, -1)] >= 0
+        if len(self._linked):
+            anchors |= ~is_call & np.isin(rows, self._linked)
+        return anchors
 
     def _device_lanes(self, lanes: I64) -> tuple[I64, I32]:
         """Return the rows that must move, and note how many lanes streams need."""

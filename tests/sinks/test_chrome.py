@@ -265,6 +265,29 @@ def test_arrows_join_each_kernel_with_its_own_call(capture, perfetto, tmp_path):
     assert all(e["bp"] == "e" for e in ends)
 
 
+def test_arrows_between_ranges_join_just_those(capture, perfetto, tmp_path):
+    # what lies inside starts with them, to the nanosecond
+    outer, inner = capture.range("A", 0, 50), capture.range("B", 0, 40)
+    capture.call("launch", 0, 30)
+    other = capture.thread(0, 200)
+    around, function = capture.range("a", 100, 200, other), capture.range("b", 100, 150, other)
+    empty, again = capture.range("e", 210, 210, other), capture.range("f", 210, 230, other)
+    capture.kernel("launch", 60, 70, call=0)
+    forward = np.array([outer, inner, inner, inner])
+    backward = np.array([around, function, empty, again])
+    path = tmp_path / "out.json"
+    written = chrome.write(capture.explained(), path, links=(forward, backward))
+    slices, arrows, _ = survivors(perfetto, path, written)
+    assert slices == given_slices(capture)
+    assert arrows == [("A", "a"), ("B", "b"), ("B", "e"), ("B", "f"), ("launch", "launch")]
+    assert {e["cat"] for e in events(path, "sf")} == {"fwdbwd", "launch"}
+    without = chrome.write(
+        capture.explained(), path, links=(forward, backward), rows={"ranges": np.arange(6) != 3}
+    )
+    assert (without.flows, without.omitted) == (4, 2)
+    assert chrome.write(capture.explained(), path, layers=["ranges"]).flows == 0
+
+
 def test_an_arrow_that_would_go_back_in_time_is_counted_not_drawn(capture, tmp_path):
     call = capture.call("cudaLaunchKernel", 100, 110)
     capture.kernel("over", 50, 60, call=call)
