@@ -24,7 +24,7 @@ class BuildNative(build_ext):
 def native(name: str, *options: str) -> Extension:
     """A part of C that nvtrace does without, more slowly or with less, where it is not built."""
     source = f"{name.replace('.', '/')}.c"
-    compile_args = ["-std=gnu11", "-O2", *options]
+    compile_args = ["-std=gnu11", "-O3", *options]
     return Extension(
         name, [source], extra_compile_args=compile_args, extra_link_args=[*options], optional=True
     )

@@ -23,8 +23,7 @@ from nvtrace.sources.sqlite_columns import (
     Wanted,
     absent,
     codes,
-    combined,
-    spread,
+    mapped,
     values,
 )
 from nvtrace.sources.sqlite_reader import SqliteReader
@@ -131,16 +130,18 @@ class EventReader:
         """Return domain and category rows: ids are per process, categories per domain too."""
         names = ScopedNames(self.reader, self.names)
         processes = Coded(global_tids.each(self.identities.process_rows), global_tids.codes)
-        keys, scope = combined(processes, domains, categories)
-        rows = np.empty((2, len(keys)), np.int32)
-        for place in sorted(range(len(keys)), key=keys.__getitem__):
-            process, domain, category = keys[place]
+
+        def rows(process: int, domain: int, category: int) -> tuple[int, int]:
             key = self.identities.process_key(process)
             name = names.domain(key, domain) or (f"domain {domain}" if domain else "")
             text = names.category(key, domain, category) or f"category {category}"
-            rows[0, place] = self.domains.setdefault((process, name), len(self.domains))
-            rows[1, place] = self.categories.intern(text) if category else -1
-        return spread(rows[0], scope), spread(rows[1], scope)
+            return (
+                self.domains.setdefault((process, name), len(self.domains)),
+                self.categories.intern(text) if category else -1,
+            )
+
+        domain_rows, category_rows = mapped((processes, domains, categories), rows, 2)
+        return domain_rows, category_rows
 
     def domain_table(self) -> tuple[Domain, ...]:
         """Return the domains met so far, by row."""

@@ -19,7 +19,7 @@ from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Device, Process
 from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names
-from nvtrace.sources.sqlite_columns import Coded, combined, spread
+from nvtrace.sources.sqlite_columns import Coded, mapped
 from nvtrace.sources.sqlite_reader import SqliteReader
 
 I32 = npt.NDArray[np.int32]
@@ -88,14 +88,12 @@ class Identities:
     def streams(self, global_pids: Coded, device: Coded, context: Coded, stream: Coded) -> I32:
         """Return stream rows of (globalPid, CUDA device, context, stream), int32 of shape (n,)."""
         process = Coded(global_pids.each(self.process_rows), global_pids.codes)
-        keys, found = combined(process, device, context, stream)
-        rows = np.empty(len(keys), np.int32)
-        for place in sorted(range(len(keys)), key=keys.__getitem__):
-            owner, ordinal, within, number = keys[place]
-            self.device(owner, ordinal)
-            known = self._streams
-            rows[place] = known.setdefault((owner, ordinal, within, number), len(known))
-        return spread(rows, found)
+        return mapped((process, device, context, stream), self._stream, 1)[0]
+
+    def _stream(self, process: int, ordinal: int, context: int, stream: int) -> tuple[int]:
+        self.device(process, ordinal)
+        key = process, ordinal, context, stream
+        return (self._streams.setdefault(key, len(self._streams)),)
 
     def device(self, process: int, ordinal: int) -> int:
         """Return the device row of a process's CUDA ordinal."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -15,6 +15,9 @@ from nvtrace.model.arrays import constant, factorize
 Array = npt.NDArray[Any]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+
+_AT_ONCE = 65_536  # numpy makes 64-bit numbers of codes first
+_MOST_COMBINATIONS = 65_536  # that are listed before it is known which occur
 
 
 class Kind(IntEnum):
@@ -41,11 +44,11 @@ class Coded:
     Attributes:
         values: shape (m,): int64, float64 for reals (NaN for NULL), objects for texts (``str``, and
             None for NULL; they come in the order in which they are first met).
-        codes: rows of ``values``, int32 of shape (n,).
+        codes: rows of ``values``, integers of any width of shape (n,).
     """
 
     values: Array
-    codes: I32
+    codes: Array
 
     @classmethod
     def of(cls, column: Array) -> Coded:
@@ -83,11 +86,14 @@ class Coded:
 Column = I64 | Coded
 
 
-def spread(each: Array, codes: I32) -> Array:
+def spread(each: Array, codes: npt.NDArray[np.integer[Any]]) -> Array:
     """Return for every row what ``each`` holds for its code; a constant takes no memory."""
     if len(each) == 1:
         return constant(each[0], len(codes), each.dtype)
-    rows: Array = each[codes]
+    rows: Array = np.empty(len(codes), each.dtype)
+    for first in range(0, len(codes), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        rows[part] = each[codes[part]]
     return rows
 
 
@@ -179,18 +185,34 @@ def absent(wanted: Wanted, count: int) -> Column:
     return Coded(of_kind[wanted.kind][: min(count, 1)], constant(0, count, np.int32))
 
 
-def combined(first: Coded, *others: Coded) -> tuple[list[tuple[int, ...]], I32]:
-    """Return the combinations of numbers that occur in a row, and each row's one among them."""
-    keys: list[tuple[int, ...]] = [(value,) for value in first.values.tolist()]
-    found = first.codes
-    for other in others:
-        own = other.values.tolist()
-        if len(own) == 1:
-            keys = [(*key, own[0]) for key in keys]
-        elif len(keys) == 1:
-            keys, found = [(*keys[0], value) for value in own], other.codes
+def mapped(
+    columns: Sequence[Coded], of_each: Callable[..., tuple[int, ...]], outputs: int
+) -> list[I32]:
+    """Return for every row what a function makes of its numbers in several columns.
+
+    Args:
+        columns: of equal length.
+        of_each: called with one number a column, once for each combination of values that occurs,
+            in ascending order of the numbers; returns ``outputs`` rows.
+        outputs: how many columns of rows there are to be.
+    """
+    keys: list[tuple[int, ...]] = [()]
+    found = np.zeros(len(columns[0]), np.intp)
+    for column in columns:
+        own = column.values.tolist()
+        if len(own) > 1:
+            found *= len(own)
+            found += column.codes
+        if len(keys) * len(own) <= _MOST_COMBINATIONS:
+            keys = [(*key, value) for key in keys for value in own]
         else:
-            distinct, found = factorize(found.astype(np.int64) * max(len(own), 1) + other.codes)
+            distinct, codes = factorize(found)
+            found = codes.astype(np.intp)
             pairs = (divmod(pair, len(own)) for pair in distinct.tolist())
             keys = [(*keys[key], own[value]) for key, value in pairs]
-    return keys, found
+    occurs = np.zeros(len(keys), np.bool_)
+    occurs[found] = True
+    made = np.zeros((outputs, len(keys)), np.int32)
+    for place in sorted(np.flatnonzero(occurs).tolist(), key=keys.__getitem__):
+        made[:, place] = of_each(*keys[place])
+    return [spread(each, found) for each in made]

@@ -26,6 +26,7 @@ LIBRARY = Path(nvtrace.__file__).with_name("native") / "pages.so"
 _BATCH_BYTES = 8 << 20
 _MOST_COLUMNS = 64
 _TESTED = len(Kind)
+_WIDEST = np.dtype(np.uint32)
 _NAN_BITS = int(np.array(np.nan).view(np.int64))
 # what a row takes of its page at least, besides a byte a column: its pointer and three varints
 _ROW_BYTES = 5
@@ -50,6 +51,7 @@ class _Column(ctypes.Structure):
         ("kind", ctypes.c_int32),
         ("missing", ctypes.c_int64),
         ("out", ctypes.c_void_p),
+        ("width", ctypes.c_int64),
         ("known", _Dictionary),
     )
 
@@ -97,7 +99,7 @@ def read(
     out = {
         place: np.empty(capacity, np.int64)
         if one.kind is Kind.VALUES
-        else np.zeros(capacity, np.int32)
+        else np.zeros(capacity, _WIDEST)
         for place, one in wanted.items()
     }
     columns = (_Column * len(places))(
@@ -105,10 +107,8 @@ def read(
     )
     try:
         rows = _decode(file, leaves, columns, _condition(places, tested), capacity)
-        for one in out.values():
-            one.resize(rows, refcheck=False)
         return {
-            column.place: _result(file, wanted[column.place], column, out[column.place])
+            column.place: _result(file, wanted[column.place], column, out.pop(column.place), rows)
             for column in columns
             if column.place in wanted
         }
@@ -120,7 +120,7 @@ def _column(place: int, wanted: Wanted | None, out: npt.NDArray[Any] | None) -> 
     if wanted is None or out is None:
         return _Column(place, _TESTED)
     missing = _NAN_BITS if wanted.kind is Kind.REALS else wanted.missing
-    return _Column(place, wanted.kind, missing, out.ctypes.data, _Dictionary(null=-1))
+    return _Column(place, wanted.kind, missing, out.ctypes.data, 1, _Dictionary(null=-1))
 
 
 def _condition(
@@ -158,17 +158,22 @@ def _decode(
     return rows
 
 
-def _result(file: PageFile, wanted: Wanted, column: _Column, out: npt.NDArray[Any]) -> Column:
+def _result(
+    file: PageFile, wanted: Wanted, column: _Column, out: npt.NDArray[Any], rows: int
+) -> Column:
     if wanted.kind is Kind.VALUES:
+        out.resize(rows, refcheck=False)
         return out
     known = column.known
-    count = known.count
-    values: npt.NDArray[Any] = np.array(known.keys[:count], np.int64)
+    values: npt.NDArray[Any] = np.array(known.keys[: known.count], np.int64)
     if wanted.kind is Kind.REALS:
         values = values.view(np.float64)
     elif wanted.kind is Kind.TEXTS:
-        places = zip(values.tolist(), known.lengths[:count], strict=True)
+        places = zip(values.tolist(), known.lengths[: known.count], strict=True)
         values = decoded(
             [None if size < 0 else file.data[at : at + size].tobytes() for at, size in places]
         )
-    return Coded(values, out if count > 1 else constant(0, len(out), out.dtype))
+    if known.count <= 1:
+        return Coded(values, constant(0, rows, np.uint8))
+    out.resize(-(-rows * column.width // _WIDEST.itemsize), refcheck=False)
+    return Coded(values, out.view(f"u{column.width}")[:rows])

@@ -4,7 +4,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvtrace.model.arrays import contained, distinct, factorize, stable_order
+from nvtrace.model.arrays import (
+    choose,
+    constant,
+    contained,
+    distinct,
+    factorize,
+    is_constant,
+    joined,
+    picked,
+    stable_order,
+    time_order,
+)
 
 near = st.lists(st.integers(-20, 20), max_size=30)
 far = st.lists(st.integers(-(2**62), 2**62), max_size=30)
@@ -43,3 +54,44 @@ def test_order_by_several_keys_keeps_ties(rows):
     first, second = np.array(rows, np.int64).reshape(-1, 2).T
     expected = sorted(range(len(rows)), key=lambda row: rows[row])
     assert stable_order(first, second).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 1)), max_size=30))
+def test_time_order_is_by_start_then_the_longer_then_kind(rows):
+    start, length, kind = np.array(rows, np.int64).reshape(-1, 3).T
+    columns = {"start": start, "end": start + length}
+    places = range(len(rows))
+    plain = sorted(places, key=lambda row: (rows[row][0], -sum(rows[row][:2])))
+    assert time_order(columns).tolist() == plain
+    by_kind = sorted(places, key=lambda row: (rows[row][0], -sum(rows[row][:2]), rows[row][2]))
+    assert time_order({**columns, "kind": kind}).tolist() == by_kind
+
+
+def test_a_constant_stays_in_the_memory_of_one_value():
+    column = constant(7, 1_000, np.int32)
+    assert (column.sum(), column.dtype, column.strides) == (7_000, np.int32, (0,))
+    rows = np.array([5, 1, 5])
+    for some, length in ((picked(column, rows), 3), (picked(column, np.arange(1_000) < 9), 9)):
+        assert is_constant(some)
+        assert some.tolist() == [7] * length
+    assert is_constant(joined([column, column]))
+    assert not is_constant(np.full(3, 7))
+    found, codes = factorize(column)
+    assert (found.tolist(), codes.tolist()) == ([7], [0] * 1_000)
+
+
+def test_columns_are_joined_as_numpy_joins_them():
+    ones, twos, none = constant(1, 2, np.int64), constant(2, 2, np.int64), np.empty(0, np.int64)
+    assert joined([ones, twos]).tolist() == [1, 1, 2, 2]
+    assert joined([ones, np.array([3])]).tolist() == [1, 1, 3]
+    assert joined([none, ones, none]).tolist() == [1, 1]
+    assert joined([none]).tolist() == []
+
+
+def test_columns_in_one_memory_stay_in_one():
+    thread = np.array([3, 4, 5])
+    columns = {"thread": thread, "end_thread": thread.view(), "half": thread[:3].copy()}
+    choose(columns, np.array([2, 0]))
+    assert [column.tolist() for column in columns.values()] == [[5, 3]] * 3
+    assert np.shares_memory(columns["thread"], columns["end_thread"])
+    assert not np.shares_memory(columns["thread"], columns["half"])

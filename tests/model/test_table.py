@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nvtrace.model import schema
+from nvtrace.model.arrays import constant
 from nvtrace.model.schema import ColumnSpec
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
@@ -50,6 +51,16 @@ def test_rows_by_mask_and_by_place_and_put_together():
     both = Table.concatenate(SPEC, [table, table.take(np.array([1]))])
     assert both["time"].tolist() == [10, 20, 30, 20]
     assert Table.concatenate(SPEC, []).rows == Table.empty(SPEC).rows == 0
+
+
+def test_a_constant_column_takes_the_memory_of_one_value():
+    table = Table(SPEC, {"time": np.arange(3), "name": constant(4, 3, np.int64)})
+    assert table["name"].dtype == np.int32
+    for one in (table, table.take(np.array([2, 0, 1])), Table.concatenate(SPEC, [table])):
+        assert one["name"].tolist() == [4, 4, 4]
+        assert one["name"].strides == (0,)
+    with pytest.raises(ValueError, match="read-only"):
+        table["name"][0] = 5
 
 
 def test_strings_are_kept_once():

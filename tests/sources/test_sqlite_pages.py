@@ -146,7 +146,8 @@ def test_rows_are_chosen_as_sqlite_chooses(
 
 
 def test_many_pages_keep_the_order_of_rows(tmp_path: Path, reader: Read) -> None:
-    rows = [(row * 1_000_003 % 2**40, "x" * (row % 70), row) for row in range(60_000)]
+    """And so many distinct values that codes outgrow one byte, then two."""
+    rows = [(row * 1_000_003 % 2**40, f"{row % 300}" * (row % 9), row) for row in range(70_000)]
     path = made(tmp_path / "t.sqlite", rows, 3)
     assert read(reader, path, c0="codes", c1="texts", c2="values") == [
         [row[place] for row in rows] for place in range(3)
