@@ -122,6 +122,8 @@ class Benchmark:
         if samples is not None:
             self._size(_amount(samples))
         now = perf_counter_ns() if at_ns is None else at_ns
+        if now < self._since:
+            left_out = "known to have ended too late"
         if left_out:
             self._left_out[self.steps] = left_out
         self._batch.append(now - self._since)

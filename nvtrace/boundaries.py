@@ -15,13 +15,15 @@ class Boundaries:
     """Decides whose ends of steps count.
 
     Where a framework ends a step counts when the program ends none. That is known at the second
-    such moment, and the first is made good then.
+    such moment, and the first is made good then; or at the first, where `marked` tells.
 
     Args:
         advance: ends a step.
 
     Attributes:
         settle: called first where a step may end; returns why it is no sample, "" where it is one.
+        marked: whether the program has marked steps, where it does not call `program` itself; None
+            where it may.
         by_framework: the framework's count.
     """
 
@@ -31,6 +33,7 @@ class Boundaries:
         self._by_program = False
         self._first: tuple[int, int] | None = None
         self.settle: Callable[[], str] | None = None
+        self.marked: Callable[[], bool] | None = None
         self.by_framework = False
 
     def program(self, num_samples: float | None) -> None:
@@ -52,12 +55,20 @@ class Boundaries:
             return
         left_out = self.settle() if self.settle else ""
         perf_ns, unix_ns = perf_counter_ns(), time_ns()
-        if not self.by_framework:
-            if self._first is None:
-                self._first = perf_ns, unix_ns
-                return
-            self.make_good()
+        if not self.by_framework and not self._counts(perf_ns, unix_ns):
+            return
         self._advance(perf_ns, unix_ns, left_out, None)
+
+    def _counts(self, perf_ns: int, unix_ns: int) -> bool:
+        """Whether a moment counts, as far as can be told by now."""
+        if self.marked is not None:
+            self.by_framework = not self.marked()
+            return self.by_framework
+        if self._first is None:
+            self._first = perf_ns, unix_ns
+            return False
+        self.make_good()
+        return True
 
     def make_good(self) -> None:
         """End the step that the first moment ended, now that it counts."""

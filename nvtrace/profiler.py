@@ -175,6 +175,16 @@ class Profiler:
             raise UsageError("step() on a Profiler that is not running: call start() first")
         self._boundaries.program(num_samples)
 
+    def trust_marks(self, marked: Callable[[], bool]) -> None:
+        """Take it that the program knows nothing of this Profiler, and marks its steps if at all.
+
+        Then a framework's end of a step counts from the first one on.
+
+        Args:
+            marked: whether the program has marked a step so far.
+        """
+        self._boundaries.marked = marked
+
     def adopt(self, adapter: Adapter) -> None:
         """Take in an adapter while running: its framework was imported only now.
 

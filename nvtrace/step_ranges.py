@@ -52,9 +52,17 @@ class StepRanges:
             self._begin_onward(self.onward, number)
 
     def end(self, at_ns: int) -> None:
-        """Close the range that is open, if one is, at a Unix time."""
-        if self.times:
-            self.times.append(at_ns)
+        """Close the range that is open, if one is, at a Unix time.
+
+        The first may have ended before it was known to, and to be recorded: then it was not.
+        """
+        times = self.times
+        if times:
+            if len(times) == 1 and at_ns < times[0]:
+                self._first += 1
+                times[0] = at_ns
+            else:
+                times.append(at_ns)
             if self._end_onward is not None:
                 self._leave()
 

@@ -21,6 +21,7 @@ from nvtrace.cli.trace import say_written
 from nvtrace.errors import NvtraceError
 
 if TYPE_CHECKING:
+    from nvtrace.cli.step_watch import StepWatch
     from nvtrace.profiler import Profiler
     from nvtrace.trace import Trace
 
@@ -124,9 +125,10 @@ class _Run:
             timer_only=self._destination is None,
             adapters=_adapter_names(adapters),
         )
-        if steps is not None or self._destination is None:
-            _follow_steps(profiler)
+        watch = _follow_steps(profiler) if steps is not None or self._destination is None else None
         profiler.start()
+        if watch is not None:
+            profiler.trust_marks(lambda: watch.seen)
         if adapters == "auto":
             from nvtrace.cli.late_adapters import LateAdapters
 
@@ -202,7 +204,7 @@ def _adapter_names(names: str) -> str | list[str] | None:
     return names if names == "auto" else [name.strip() for name in names.split(",")]
 
 
-def _follow_steps(profiler: Profiler) -> None:
+def _follow_steps(profiler: Profiler) -> StepWatch:
     from nvtrace import lifecycle
     from nvtrace.cli.step_watch import StepWatch
     from nvtrace.emit import switch
@@ -212,7 +214,9 @@ def _follow_steps(profiler: Profiler) -> None:
             profiler.step()
 
     switch.load()
-    switch.use(StepWatch(switch.emitter, step))
+    watch = StepWatch(switch.emitter, step)
+    switch.use(watch)
+    return watch
 
 
 @contextmanager

@@ -17,6 +17,9 @@ class StepWatch:
     Args:
         onward: where ranges go.
         ended: called when the outermost step that was open has ended.
+
+    Attributes:
+        seen: a step of the main thread was opened.
     """
 
     def __init__(self, onward: Emitter, ended: Callable[[], object]) -> None:
@@ -24,6 +27,7 @@ class StepWatch:
         self._ended = ended
         self._thread = threading.get_ident()
         self._open = 0
+        self.seen = False
 
     def bind(self, label: Label) -> Calls:
         """The five calls for ``label``; those of a step are counted."""
@@ -41,6 +45,7 @@ class StepWatch:
     def _opened(self, call: Callable[[], Any]) -> Any:
         if threading.get_ident() == self._thread:
             self._open += 1
+            self.seen = True
         return call()
 
     def _closed(self, call: Callable[..., object], *handle: Any) -> None:

@@ -570,9 +570,32 @@ class TestAdapters:
         place.nvtrace("--adapters", "none", "train.py", PYTHONPATH=str(place.folder))
         assert names(place.trace()) == []
 
-    def test_steps_of_the_framework(self, place):
-        place.nvtrace("--steps", "2:4", "train.py", PYTHONPATH=str(place.folder))
-        assert names(place.trace()).count("from the adapter") == 2
+    @pytest.mark.parametrize(("steps", "numbers"), [("1:3", [1, 2]), ("2:4", [2, 3]), ("0:1", [0])])
+    def test_steps_of_the_framework(self, place, steps, numbers):
+        place.nvtrace("--steps", steps, "train.py", PYTHONPATH=str(place.folder))
+        trace = place.trace()
+        assert names(trace).count("from the adapter") == len(numbers)
+        assert trace.explain().step_numbers.tolist() == numbers
+
+    def test_steps_of_the_program_win(self, place):
+        """It marks every second one of the framework's as a step."""
+        place.write(
+            "train.py",
+            """
+            import nvtrace, framework
+            for number in range(4):
+                with nvtrace.step(number):
+                    for _ in range(2):
+                        with framework.wrap:
+                            pass
+                        framework.end_step and framework.end_step()
+            """,
+        )
+        place.nvtrace("--steps", "1:3", "train.py", PYTHONPATH=str(place.folder))
+        trace = place.trace()
+        assert names(trace).count("from the adapter") == 4
+        steps = [row for row in trace.ranges_report()["ranges"].rows() if row["kind"] == "step"]
+        assert {row["payload"] for row in steps} == {"1", "2"}
 
 
 class TestWrongUse:

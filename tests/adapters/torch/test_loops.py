@@ -85,6 +85,32 @@ def test_windows_of_a_schedule() -> None:
     ]
 
 
+def closed_until_1(step: int) -> nvtrace.ProfilerState:
+    return nvtrace.ProfilerState.RECORD if 1 <= step < 4 else nvtrace.ProfilerState.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "left_out"),
+    [((1, 4), {}), (closed_until_1, {1: "known to have ended too late"})],
+    ids=["armed before", "armed then"],
+)
+def test_a_step_that_ended_before_it_was_recorded(scheduler: Any, left_out: dict[int, str]) -> None:
+    """That the optimizer's ends count is known at the second: too late for step 1."""
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with nvtrace.Profiler(adapters=["torch"], scheduler=scheduler) as profiler:
+        for _ in itertools.repeat(None, 6):
+            loss_of(model, torch.ones(4, 8)).backward()
+            optimizer.step()
+    trace, benchmark = profiler.trace, profiler.benchmark
+    assert trace is not None
+    assert counts(trace) == of(2, 0, 2, 2, 2)
+    assert trace.explain().step_numbers.tolist() == [2, 3]
+    assert benchmark is not None
+    assert dict(benchmark.left_out) == left_out
+    assert benchmark.batch_cost.minimum > 1e-6
+
+
 def test_accumulation(profiled: Any) -> None:
     def loop() -> dict[str, Any]:
         model = perceptron()
