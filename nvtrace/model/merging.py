@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
         threads=_joined(first.threads, [part.threads() for part in parts]),
         strings=strings,
         domains=tuple(
-            replace(domain, process=domain.process + part.base["processes"])
+            domain._replace(process=domain.process + part.base["processes"])
             for part in parts
             for domain in part.trace.domains
         ),
@@ -69,7 +68,7 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
         cpu=tuple(usage for trace in traces for usage in trace.cpu),
         counters=tuple(counter for part in parts for counter in part.counters()),
         sources=tuple(
-            replace(source, offset_ns=source.offset_ns + offset)
+            source._replace(offset_ns=source.offset_ns + offset)
             for trace, offset in zip(traces, offsets, strict=True)
             for source in trace.sources
         ),
@@ -95,7 +94,7 @@ def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
             )
         )
     named = [
-        replace(one, message=f"{trace.sources[0].name}: {one.message}")
+        one._replace(message=f"{trace.sources[0].name}: {one.message}")
         for trace in traces
         for one in trace.notes
     ]
@@ -103,7 +102,7 @@ def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
 
 
 def _recorded(traces: Sequence[TraceData]) -> Recorded:
-    kinds = Recorded.__dataclass_fields__
+    kinds = Recorded._fields
     return Recorded(
         **{kind: any(getattr(trace.recorded, kind) for trace in traces) for kind in kinds}
     )
@@ -201,12 +200,11 @@ class _Part:
 
     def processes(self) -> list[Process]:
         recorded = self.trace.recorded.device
-        return [replace(one, device_recorded=recorded) for one in self.trace.processes]
+        return [one._replace(device_recorded=recorded) for one in self.trace.processes]
 
     def counters(self) -> list[Any]:
         return [
-            replace(
-                counter,
+            counter._replace(
                 device=int(self._devices[counter.device]) if counter.device >= 0 else -1,
                 process=counter.process + self.base["processes"] if counter.process >= 0 else -1,
             )
@@ -219,7 +217,7 @@ def _device_row(devices: list[Device], device: Device, processes: int) -> int:
         for row, known in enumerate(devices):
             if known.uuid == device.uuid:
                 return row
-    moved = replace(device, process=device.process + processes) if device.process >= 0 else device
+    moved = device._replace(process=device.process + processes) if device.process >= 0 else device
     devices.append(moved)
     return len(devices) - 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from nvtrace.model import schema
 from nvtrace.model.strings import Strings
@@ -16,8 +17,7 @@ NOTE_CATEGORY = "note"
 """Category of a mark, in nvtrace's domain, that is a note on what was marked: CODE: MESSAGE."""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """One thing a reader of the figures should know.
 
     Attributes:
@@ -29,8 +29,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One traced process; rank and host are None when unknown, ``source`` names the file.
 
     ``device_recorded`` is False where its file, among several, holds no GPU activity at all.
@@ -44,8 +43,7 @@ class Process:
     device_recorded: bool = True
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """One GPU as CUDA numbers it (``ordinal``), with the hardware's identity where known.
 
     ``process`` is the row of the process that numbers it so, where the hardware behind the number
@@ -61,8 +59,7 @@ class Device:
     process: int = -1
 
 
-@dataclass(frozen=True)
-class CpuUsage:
+class CpuUsage(NamedTuple):
     """CPU time over the recorded window.
 
     Attributes:
@@ -77,8 +74,7 @@ class CpuUsage:
     window_ns: int
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(NamedTuple):
     """One sampled quantity, of a device (row) or a process (row)."""
 
     name: str
@@ -87,16 +83,14 @@ class Counter:
     process: int = -1
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(NamedTuple):
     """An NVTX domain of one process; ``name`` is empty for the default domain."""
 
     process: int
     name: str
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where a trace came from; personal facts (command lines, users, paths) are left out.
 
     Attributes:
@@ -112,8 +106,7 @@ class Source:
     offset_ns: int = 0
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """Which kinds of rows the input could have held: absence of a kind is not zero of it."""
 
     ranges: bool = False
@@ -157,7 +150,7 @@ class TraceData:
     cpu: tuple[CpuUsage, ...] = ()
     sources: tuple[Source, ...] = ()
     notes: tuple[Note, ...] = ()
-    recorded: Recorded = Recorded()
+    recorded: Recorded = field(default_factory=Recorded)
     origin_unix_ns: int | None = None
     shift_ns: int = 0
     capture_start: int = 0

@@ -10,8 +10,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from nvtrace.errors import OutputError
 from nvtrace.model import schema
@@ -194,14 +193,15 @@ def _insert_records(trace: TraceData, database: Database) -> None:
     kept = {type(some[0]): some for some in records if some}
     for table, kind in OWN_RECORDS.items():
         if kind in kept:
-            types = {one.name: str if "str" in str(one.type) else int for one in fields(kind)}
+            hints = get_type_hints(kind)
+            types = {name: str if "str" in str(hint) else int for name, hint in hints.items()}
             database.table(table).create(types).insert_all(map(_storable_fields, kept[kind]))
 
 
-def _storable_fields(record: object) -> Row:
+def _storable_fields(record: Any) -> Row:
     return {
         name: _storable(value) if isinstance(value, str) else value
-        for name, value in vars(record).items()
+        for name, value in record._asdict().items()
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -109,12 +109,12 @@ class _Saved:
     def _records(self, kind: type[Record]) -> list[Record]:
         """Return the records of a kind, in order; none where their table is absent."""
         table = next(table for table, one in OWN_RECORDS.items() if one is kind)
-        known = kind.__annotations__
+        known = get_type_hints(kind)
         names = [name for name in self._reader.columns(table) if name in known]
         if not names:
             return []
         listed = ", ".join(f'"{name}"' for name in names)
-        read = [bool if known[name] == "bool" else _as_it_is for name in names]
+        read = [bool if known[name] is bool else _as_it_is for name in names]
         return [
             kind(**{name: to(value) for name, to, value in zip(names, read, row, strict=True)})
             for row in self._reader.query(f"SELECT {listed} FROM {table} ORDER BY rowid")

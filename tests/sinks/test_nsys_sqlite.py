@@ -126,7 +126,7 @@ class TestComesBack:
     def test_nothing(self, tmp_path):
         assert_same(saved(TraceData(), tmp_path / "saved.sqlite"), TraceData())
 
-    @pytest.mark.parametrize("kind", [field.name for field in fields(Recorded)])
+    @pytest.mark.parametrize("kind", Recorded._fields)
     def test_recorded_and_empty_differs_from_not_recorded(self, kind, tmp_path):
         trace = TraceData(recorded=Recorded(**{kind: True}))
         assert saved(trace, tmp_path / "saved.sqlite").recorded == trace.recorded
