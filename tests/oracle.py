@@ -193,13 +193,18 @@ class Oracle:
 
 
 def random_capture(seed: int, *, ranges: int = 14, calls: int = 10, last: int = 40) -> Capture:
-    """Return ranges of all kinds, crossing too, and calls that launch nothing or several things."""
-    choose = Random(seed)
+    """Return ranges of all kinds, and calls that launch nothing or several things.
+
+    Two of three captures have no calls of no length, and one of them no ranges that cross: as most
+    real ones.
+    """
+    choose, plain, lasting = Random(seed), seed % 3 == 0, seed % 3 < 2
     capture = Capture(uuids={(1, 0): "GPU-0", (2, 0): "GPU-1", (2, 1): "GPU-0"})
     kinds = ("step", *PHASES, "operator", "operator_inner", "communication", "user", "module")
     for _ in range(choose.randint(0, ranges)):
         start = choose.randint(0, last)
         end = min(start + choose.choice([0, 1, 3, choose.randint(0, last)]), last)
+        before = len(capture.ranges)
         capture.phase(
             choose.choice(kinds),
             *(start, end),
@@ -209,10 +214,14 @@ def random_capture(seed: int, *, ranges: int = 14, calls: int = 10, last: int = 
             payload=None,
             style=choose.choice([PUSH_POP] * 6 + [START_END, MARK]),
         )
+        if plain and any(map(Oracle(capture).crosses, range(before + 1))):
+            del capture.ranges[before:]
     for _ in range(choose.randint(0, calls)):
         pid, tid = choose.choice([1, 1, 2]), choose.choice([1, 1, 2, 3])
         start = choose.randint(0, last)
         end = min(start + choose.choice([0, 1, 2, 6]), last)
+        if lasting and start == end:
+            start, end = min(start, last - 1), min(start, last - 1) + 1
         taken = {call.correlation for call in capture.calls if call.pid == pid}
         correlation = min({*range(1, 99)} - taken)
         capture.call(start, end, pid=pid, tid=tid, correlation=correlation)

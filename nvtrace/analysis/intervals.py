@@ -133,6 +133,14 @@ def merged(starts: I64, ends: I64) -> tuple[I64, I64]:
     return starts[opens], ends[closes]
 
 
+def spans(first: I64, last: I64) -> I64:
+    """Return the numbers from each ``first`` to before its ``last``, one span after the other."""
+    lengths = np.maximum(last - first, 0)
+    found: I64 = np.repeat(first - np.cumsum(lengths) + lengths, lengths)
+    found += np.arange(len(found))
+    return found
+
+
 def clipped(starts: I64, ends: I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
     """Return the union of intervals cut to a window, as disjoint intervals in ascending order.
 
@@ -146,8 +154,6 @@ def clipped(starts: I64, ends: I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     first = np.searchsorted(window[1], starts, side="right")
     last = np.searchsorted(window[0], ends, side="left")
-    pieces = np.maximum(last - first, 0)
-    owner = np.repeat(np.arange(len(starts)), pieces)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    part = first[owner] + offset
+    part = spans(first, last)
+    owner = np.repeat(np.arange(len(starts)), np.maximum(last - first, 0))
     return np.maximum(starts[owner], window[0][part]), np.minimum(ends[owner], window[1][part])

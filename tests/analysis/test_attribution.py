@@ -8,6 +8,7 @@ from builders import START_END, Capture, Node
 from oracle import PHASES
 
 from nvtrace.analysis.attribution import launching_calls, nearest_of
+from nvtrace.model.explained import Level
 from nvtrace.model.schema import Attribution
 
 NONE, THREAD, INFERRED = Attribution
@@ -293,7 +294,23 @@ def test_nearest_wanted_ancestor(seed):
             row = parent[row]
         return row
 
-    assert nearest_of(wanted, parent).tolist() == [search(row) for row in range(count)]
+    expected = [search(row) for row in range(count)]
+    assert nearest_of(wanted, parent).tolist() == expected
+    assert nearest_of(wanted, parent, levels(parent)).tolist() == expected
+
+
+def levels(parent: np.ndarray) -> list[Level]:
+    """The rows by depth, children of one parent side by side."""
+    depth: list[int] = []
+    for above in parent.tolist():
+        depth.append(depth[above] + 1 if above >= 0 else 0)
+    found = []
+    for one in range(max(depth, default=-1) + 1):
+        rows = sorted((row for row in range(len(parent)) if depth[row] == one), key=parent.item)
+        parents = sorted({int(parent[row]) for row in rows} - {-1})
+        heads = [[parent[row] for row in rows].index(above) for above in parents]
+        found.append(Level(np.array(rows), np.array(parents, np.int64), np.array(heads, np.int64)))
+    return found
 
 
 def test_kinds_of_phases_that_take_work():

@@ -80,6 +80,24 @@ def test_calls_inside_calls_and_across_bounds():
     assert contained(measured(capture)) == [[1_001_111], [5], [5], [0]]
 
 
+def test_an_instant_on_the_border_of_two_ranges_is_in_both():
+    capture = Capture()
+    capture.range("left", 0, 10)
+    capture.range("right", 10, 20)
+    capture.launch(10, 10, 5)
+    assert contained(measured(capture)) == [[5, 5], [1, 1], [1, 1], [0, 0]]
+
+
+def test_ranges_that_cross_each_hold_what_lies_in_them():
+    capture = Capture()
+    capture.range("around", 0, 100)
+    capture.range("one", 10, 60)
+    capture.range("two", 40, 90)
+    for gpu, (start, end) in ((1, (45, 50)), (10, (20, 30)), (100, (55, 65)), (1_000, (91, 92))):
+        capture.launch(start, end, gpu)
+    assert measured(capture).contained_gpu.tolist() == [1_111, 11, 101]
+
+
 def test_one_call_of_many_kernels_is_one_launch():
     capture = Capture()
     capture.range("replay", 0, 10)

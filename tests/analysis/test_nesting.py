@@ -87,6 +87,50 @@ def test_the_nest_by_its_definitions(rows, wanted):
     assert nest.innermost(thread, start, end).tolist() == expected
 
 
+@st.composite
+def trees(draw, first: int = 0, last: int = 40, depth: int = 0):
+    """Ranges of thread 0 that nest: children side by side in their parent, touching it or not."""
+    rows, at = [], first
+    for _ in range(draw(st.integers(0, 3)) if depth < 4 else 0):
+        start = draw(st.integers(at, last))
+        end = draw(st.integers(start, last))
+        if end > start:
+            rows += [(0, start, end - start), *draw(trees(start, end, depth + 1))]
+        at = end
+    return rows
+
+
+@settings(max_examples=300)
+@given(trees(), trees(), asked)
+def test_what_plainly_nests_needs_no_chain(one, other, wanted):
+    rows = [*one, *((1, start, length) for _, start, length in other)]
+    nest, plain = build(rows), Plain(rows)
+    assert nest.tangled == ()
+    assert nest.parent.tolist() == plain.parent
+    assert nest.depth.tolist() == [plain.depth(place) for place in range(len(rows))]
+    thread, start, end = columns(wanted)
+    expected = [plain.innermost(*one) for one in zip(thread, start, end, strict=True)]
+    assert nest.innermost(thread, start, end).tolist() == expected
+
+
+@given(ranges)
+def test_levels_are_the_forest_again(rows):
+    nest, plain = build(rows), Plain(rows)
+    above = {}
+    for depth, level in enumerate(nest.levels()):
+        families = np.split(level.rows, level.heads[1:]) if len(level.heads) else []
+        for parent, children in zip(level.parents.tolist(), families, strict=True):
+            above |= dict.fromkeys(children.tolist(), parent)
+        places = [plain.order.index(row) for row in level.rows.tolist()]
+        assert [plain.depth(place) for place in places] == [depth] * len(places)
+    parents = {
+        plain.order[place]: plain.order[parent]
+        for place, parent in enumerate(plain.parent)
+        if parent >= 0
+    }
+    assert above == parents
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_larger_nest(seed):
     choose = np.random.default_rng(seed)
@@ -127,6 +171,7 @@ def test_a_tower_no_recursion_could_climb():
     height = 30_000
     nest = build([(0, level, 2 * (height - level)) for level in range(height)])
     assert nest.depth.tolist() == list(range(height))
+    assert nest.levels() == ()
     assert nest.self_time(nest.crossing()).tolist() == [2] * height
     top = nest.innermost(np.array([0], np.int32), np.array([height]), np.array([height + 1]))
     assert top.tolist() == [height - 1]

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvtrace.model.arrays import (
+    among,
     choose,
+    code_order,
     constant,
     contained,
     distinct,
@@ -14,6 +16,7 @@ from nvtrace.model.arrays import (
     joined,
     picked,
     stable_order,
+    taken,
     time_order,
 )
 
@@ -95,3 +98,20 @@ def test_columns_in_one_memory_stay_in_one():
     assert [column.tolist() for column in columns.values()] == [[5, 3]] * 3
     assert np.shares_memory(columns["thread"], columns["end_thread"])
     assert not np.shares_memory(columns["thread"], columns["half"])
+
+
+@given(st.lists(st.integers(0, 300), max_size=30))
+def test_order_by_code_keeps_ties(codes):
+    expected = sorted(range(len(codes)), key=lambda row: codes[row])
+    assert code_order(np.array(codes, np.int32)).tolist() == expected
+
+
+def test_values_taken_by_row_and_none_of_row_minus_one():
+    rows = np.array([1, -1, 0], np.int32)
+    found = taken(np.array([7, 8], np.uint8), rows, none=3)
+    assert (found.tolist(), found.dtype) == ([8, 3, 7], np.uint8)
+    assert taken(np.empty(0, np.int32), np.array([-1], np.int32)).tolist() == [-1]
+
+
+def test_codes_among_others():
+    assert among(np.array([0, 7, 255], np.uint8), (7, 255)).tolist() == [False, True, True]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import Union
+from nvtrace.analysis.intervals import Union, spans
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, percent, share, text, time
 from nvtrace.model.schema import DeviceKind, RangeKind, RangeStyle
@@ -133,10 +133,9 @@ def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> int:
     An instant in it, or on its border, does.
     """
     # who starts inside does; the others are looked at one by one
-    inside = np.zeros(len(start) + 1, np.int8)
-    np.add.at(inside, np.searchsorted(start, window[0], side="left"), 1)
-    np.add.at(inside, np.searchsorted(start, window[1], side="left"), -1)
-    others = np.flatnonzero(np.cumsum(inside[:-1], out=inside[:-1]) == 0)
+    first = np.searchsorted(start, window[0], side="left")
+    last = np.searchsorted(start, window[1], side="left")
+    others = spans(np.append(0, last), np.append(first, len(start)))
     count = len(start) - len(others)
     start, end = start[others], end[others]
     first = np.searchsorted(window[1], start, side="right")

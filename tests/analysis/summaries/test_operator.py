@@ -48,6 +48,14 @@ def expected(capture: Capture) -> dict[str, tuple]:
     return {name: tuple(total) for name, total in found.items()}
 
 
+def test_an_operator_inside_another_and_inside_what_crosses_it():
+    capture = Capture()
+    op(capture, "outer", 0, 60)
+    capture.range("across", 40, 100)
+    op(capture, "inner", 50, 55)
+    assert named(capture, "cpu_total_ns", "cpu_self_ns") == {"outer": (60, 55), "inner": (5, 5)}
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_random_captures(block):
     for seed in range(block, 240, 4):

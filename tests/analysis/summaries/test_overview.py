@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from builders import MARK, Capture
+from hypothesis import given
+from hypothesis import strategies as st
 from oracle import Oracle, ns, random_capture
 
+from nvtrace.analysis.summaries.overview import _overlapping
 from nvtrace.model.merging import merge
 from nvtrace.model.schema import DeviceKind
 from nvtrace.model.trace import Recorded
@@ -39,6 +43,25 @@ def window_of(truth: Oracle) -> set[int]:
     if not everything:
         return set()
     return set(range(min(e.start for e in everything), max(e.end for e in everything)))
+
+
+times = st.integers(0, 30)
+
+
+@given(st.lists(st.tuples(times, st.integers(0, 9))), st.lists(times, max_size=8, unique=True))
+def test_intervals_that_share_time_with_a_window(rows, edges):
+    edges = sorted(edges)[: len(edges) // 2 * 2]
+    window = list(zip(edges[::2], edges[1::2], strict=True))
+    count = sum(
+        any(
+            (start < last and end > first) or first <= start == end <= last
+            for first, last in window
+        )
+        for start, end in ((start, start + length) for start, length in rows)
+    )
+    start, length = np.array(sorted(rows), np.int64).reshape(-1, 2).T
+    sides = np.array(window, np.int64).reshape(-1, 2).T
+    assert _overlapping(start, start + length, (sides[0], sides[1])) == count
 
 
 @pytest.mark.parametrize("block", range(4))
