@@ -15,7 +15,9 @@ from nvtrace.cli.reading import loaded
 if TYPE_CHECKING:
     from nvtrace.sinks.chrome import Written
 
-MANY_EVENTS = 2_000_000  # some 0.3 GB of JSON, from where on viewers are known to give up
+# What Perfetto takes for a slice and its arrow: 1.5 GB for 3.2 million. In a browser it ends at 4 GB.
+BYTES_PER_SLICE = 470
+MUCH_MEMORY = 1_000_000_000
 VIEWER = "https://ui.perfetto.dev"
 
 
@@ -79,8 +81,10 @@ def say_written(path: str | Path, written: Written) -> None:
     held = f"{written.slices:,} slices, {written.flows:,} arrows, {written.bytes / 1e6:,.1f} MB"
     left_out = f" ({written.omitted:,} events left out)" if written.omitted else ""
     click.echo(f"wrote {where}: {held}{left_out}; open it at {VIEWER}", err=True)
-    if written.events > MANY_EVENTS:
-        advice = "choose --steps, --time, --layers or --min-duration"
+    memory = written.slices * BYTES_PER_SLICE
+    if memory > MUCH_MEMORY:
         click.echo(
-            f"{written.events:,} events may be more than a browser can open: {advice}", err=True
+            f"a viewer takes about {memory / 1e9:.1f} GB of memory for {written.slices:,} slices, and a "
+            "browser ends at 4 GB: for less, choose --steps, --time, --min-duration or --layers",
+            err=True,
         )
