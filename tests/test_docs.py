@@ -2,8 +2,8 @@
 
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
 from top to bottom, with ``nvtrace`` imported, in a folder that holds the report of ``nvtrace demo``
-as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite`` and ``rank1.sqlite``, a program ``train.py``
-that marks sixteen steps and, for the pages that
+as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite``, ``rank1.sqlite``, ``before.sqlite`` and
+``after.sqlite``, a program ``train.py`` that marks sixteen steps and, for the pages that
 name such files, a recording of sixteen steps as ``report.nsys-rep`` and ``report.rankN.nsys-rep``,
 N from 0 to 3. What a console block shows below a command is compared with what the command prints;
 ``...`` stands for anything, on a line or for lines. A block that cannot run here says why in a
@@ -109,7 +109,7 @@ def test_page_runs(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     write_report(tmp_path / "report.sqlite", truth=False)
-    for name in ("run", "rank0", "rank1"):
+    for name in ("run", "rank0", "rank1", "before", "after"):
         shutil.copy("report.sqlite", f"{name}.sqlite")
     text = page.read_text(encoding="utf-8")
     if re.search(r"^\$ nvtrace .*\.nsys-rep", text, re.MULTILINE):
