@@ -66,7 +66,7 @@ class OperatorTracer:
         self._tracer = core._Profiler.create(options, [])
         if self._tracer is None:
             return
-        if self._options.record_shapes:
+        if self._options.record_shapes or self._options.with_flops:
             core.enable_op_info_recorder()
         if self._options.profile_memory:
             core.enable_memory_recorder()
@@ -86,7 +86,7 @@ class OperatorTracer:
         if tracer is None:
             return Harvest(notes=(IN_USE,))
         result = tracer.stop()
-        if self._options.record_shapes:
+        if self._options.record_shapes or self._options.with_flops:
             core.disable_op_info_recorder()
         if self._options.profile_memory:
             core.disable_memory_recorder()
@@ -120,10 +120,11 @@ class _Reading:
     moments: array[int] = field(default_factory=lambda: array("q"))
     levels: array[int] = field(default_factory=lambda: array("q"))
     shaped: bool = False
+    counted: bool = False
 
     def add(self, thread: int, root: Any) -> None:
         add, known, memory = self.rows.extend, self.known, self.options.profile_memory
-        shapes = self.options.record_shapes
+        inputs = self.options.record_shapes or self.options.with_flops
         pending = [root]
         while pending:
             node = pending.pop()
@@ -138,7 +139,7 @@ class _Reading:
                 except KeyError:
                     found = known[name] = self._meaning(name, child.type)
                 if found is not None:
-                    text = self._shapes(child) if shapes else -1
+                    text = self._inputs(child, found) if inputs else -1
                     add((child.start_ns, child.end_ns, found[0], found[1], thread, text))
 
     def _meaning(self, name: str, kind: Any) -> tuple[int, int] | None:
@@ -148,12 +149,24 @@ class _Reading:
             return None
         return self.strings.intern(shown_name(name)), int(meaning)
 
-    def _shapes(self, node: Any) -> int:
-        shapes = node.input_shapes
-        if not shapes:
+    def _inputs(self, node: Any, meaning: tuple[int, int]) -> int:
+        """Return what is known of an operator's inputs, as a row of strings."""
+        if meaning[1] != RangeKind.OPERATOR:
+            return -1
+        # Paddle's old static programs note them where they infer the shapes of outputs
+        told = next((one for one in (node, *node.children_node) if one.input_shapes), None)
+        if told is None:
             return -1
         self.shaped = True
-        return self.strings.intern(f"shapes = {dict(shapes)}")
+        said = [f"shapes = {dict(told.input_shapes)}"] if self.options.record_shapes else []
+        if self.options.with_flops:
+            from paddle.utils.flops import flops
+
+            count = flops(self.strings[meaning[0]], told.input_shapes, told.attributes)
+            if count:  # 0 is what Paddle answers where it has no formula
+                self.counted = True
+                said.append(f"flops = {count}")
+        return self.strings.intern(", ".join(said)) if said else -1
 
     def _add_memory(self, thread: int, event: Any) -> None:
         place = str(event.place).removeprefix("Place(").removesuffix(")")
@@ -180,7 +193,7 @@ class _Reading:
         notes = []
         if self.options.record_shapes and not self.shaped:
             notes.append(NO_SHAPES)
-        if self.options.with_flops:
+        if self.options.with_flops and not self.counted:
             notes.append(NO_FLOPS)
         if not self.options.profile_memory:
             return Harvest(self.strings, ranges, notes=tuple(notes))

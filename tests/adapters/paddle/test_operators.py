@@ -41,6 +41,7 @@ class Node:
     children_node: list[Node] = field(default_factory=list)
     mem_node: list[Moment] = field(default_factory=list)
     input_shapes: dict[str, list[list[int]]] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 def tree(*children: Node, memory: list[Moment] | None = None) -> Node:
@@ -120,6 +121,70 @@ def test_shapes_are_read_where_there_are_any() -> None:
         "relu kernel launch": None,
     }
     assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"record_shapes": True}, "shapes = {'X': [[8, 16]], 'Y': [[16, 4]]}"),
+        ({"with_flops": True}, "flops = 1024"),  # 8 * 4 sums of 16 products
+        (
+            {"record_shapes": True, "with_flops": True},
+            "shapes = {'X': [[8, 16]], 'Y': [[16, 4]]}, flops = 1024",
+        ),
+    ],
+)
+def test_an_operator_has_the_shapes_that_its_inner_phase_noted(
+    options: dict[str, bool], text: str
+) -> None:
+    inner = Node("infer_shape", Kind("OperatorInner"), 20, 30)
+    inner.input_shapes = {"X": [[8, 16]], "Y": [[16, 4]]}
+    inner.attributes = {"trans_x": False, "trans_y": False}
+    root = tree(Node("matmul_v2", Kind("Operator"), 10, 90, [inner]))
+    found = operators.read({7: root}, AdapterOptions(**options))
+    rows = found.ranges
+    assert rows is not None
+    texts = [found.strings[row] if row >= 0 else None for row in rows.text.tolist()]
+    assert dict(zip(found.strings.take(rows.name), texts, strict=True)) == {
+        "matmul_v2": text,
+        "infer_shape": None,
+    }
+    assert found.notes == ()
+
+
+def old_program() -> tuple[Any, Any]:
+    """An executor and a program of Paddle's old static kind: a product of 8x16 and 16x4."""
+    main, start = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, start):
+        weight = paddle.static.create_parameter([16, 4], "float32")
+        block = main.global_block()
+        made = {
+            name: block.create_var(name=name, dtype="float32", shape=shape)
+            for name, shape in {"x": [8, 16], "y": [8, 4]}.items()
+        }
+        filled = {"shape": [8, 16], "dtype": 5, "value": 1.0}
+        block.append_op(type="fill_constant", outputs={"Out": made["x"]}, attrs=filled)
+        inputs = {"X": made["x"], "Y": weight}
+        block.append_op(type="matmul_v2", inputs=inputs, outputs={"Out": made["y"]})
+    executor = paddle.static.Executor()
+    executor.run(start)
+    executor.run(main)  # the first run builds it, and shows no operators
+    return executor, main
+
+
+def test_an_old_static_program_has_shapes_and_flops(record: Any) -> None:
+    pir_utils = pytest.importorskip("paddle.pir_utils", reason="a Paddle with old programs alone")
+    paddle.enable_static()
+    try:
+        with pir_utils.OldIrGuard():
+            executor, main = old_program()
+            trace = record(lambda: executor.run(main), record_shapes=True, with_flops=True)
+    finally:
+        paddle.disable_static()
+    rows = [row for row in trace.ranges_report()["ranges"].rows() if row["name"] == "matmul_v2"]
+    expected = "shapes = {'X': [[8, 16]], 'Y': [[16, 4]]}, flops = 1024"
+    assert [row["text"] for row in rows] == [expected] * 3
+    assert not {"shapes_not_recorded", "flops_not_recorded"} & {note.code for note in trace.notes}
 
 
 def test_this_paddle_records_no_shapes_and_the_report_says_so(record: Any) -> None:
