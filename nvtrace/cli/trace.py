@@ -15,7 +15,7 @@ from nvtrace.cli.reading import loaded
 if TYPE_CHECKING:
     from nvtrace.sinks.chrome import Written
 
-# What Perfetto takes for a slice and its arrow: 1.5 GB for 3.2 million. In a browser it ends at 4 GB.
+# What Perfetto takes for a slice with its arrow: 1.5 GB for 3.2 million. In a browser it has 4 GB.
 BYTES_PER_SLICE = 470
 MUCH_MEMORY = 1_000_000_000
 VIEWER = "https://ui.perfetto.dev"
@@ -84,7 +84,8 @@ def say_written(path: str | Path, written: Written) -> None:
     memory = written.slices * BYTES_PER_SLICE
     if memory > MUCH_MEMORY:
         click.echo(
-            f"a viewer takes about {memory / 1e9:.1f} GB of memory for {written.slices:,} slices, and a "
-            "browser ends at 4 GB: for less, choose --steps, --time, --min-duration or --layers",
+            f"a viewer takes about {memory / 1e9:.1f} GB of memory for {written.slices:,} slices, "
+            "and a browser ends at 4 GB: for less, choose --steps, --time, --min-duration or "
+            "--layers",
             err=True,
         )

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from nvtrace.cli.options import LAYERS, SORTS, STANDARD_VIEWS, VIEWS
+from nvtrace.cli.trace import say_written
 from nvtrace.demo import write_report
+from nvtrace.sinks.chrome import Written
 
 Run = Callable[..., Any]
 
@@ -241,3 +243,13 @@ def test_progress_only_on_a_terminal(made: Path, monkeypatch: pytest.MonkeyPatch
     assert b"ranges" in shown
     assert shown.endswith(b"\r\x1b[K")  # cleared at the end
     assert said("--no-progress") == b""
+
+
+@pytest.mark.parametrize(("slices", "said"), [(2_000_000, False), (3_173_398, True)])
+def test_a_timeline_too_large_for_a_viewer_is_said(capsys, slices, said):
+    # Perfetto was measured to take 1.5 GB for 3.2 million slices.
+    say_written("out.json", Written(slices, slices, 0, 0, 0, 10**9))
+    told = capsys.readouterr().err
+    assert ("1.5 GB of memory" in told) is said
+    for option in ("--steps", "--time", "--min-duration", "--layers"):
+        assert (option in told) is said
