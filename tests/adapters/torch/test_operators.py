@@ -100,6 +100,22 @@ def test_shapes_flops_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sizes = [[2, 3, 8, 8], [8, 3, 3, 3], [8]" in first["text"]
 
 
+@pytest.mark.parametrize("make", [cnn, transformer, mlp])
+def test_shapes_and_flops_of_every_event(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    recorded = Recorded(monkeypatch, make, record_shapes=True, with_flops=True)
+    theirs = []
+    for event in recorded.events:
+        sizes = f"sizes = {event.input_shapes}" if event.input_shapes else ""
+        flops = f"flops = {event.flops}" if event.flops else ""
+        theirs += [(event.name, ", ".join(filter(None, (sizes, flops))))] * bool(sizes or flops)
+    names = {name for name, _ in theirs}
+    rows = recorded.trace.ranges_report()["ranges"].rows()
+    ours = [(row["name"], row["text"]) for row in rows if row["name"] in names and row["text"]]
+    assert sorted(ours) == sorted(theirs)
+    assert sum("flops = " in text for _, text in ours) >= 6
+    assert len(ours) > 100
+
+
 def test_sequence_numbers_join_forward_and_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = Recorded(monkeypatch, mlp)
     rows = recorded.trace.ranges_report()["ranges"].rows()
