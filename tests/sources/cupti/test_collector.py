@@ -402,7 +402,7 @@ def test_exit_without_stop_is_clean(double: Double, tmp_path: Path) -> None:
 
 
 def test_two_loaded_libraries_are_named(double: Double, cupti: Path) -> None:
-    other = cupti / "12.8/nvidia/cuda_cupti/lib/libcupti.so.12"
+    other = (cupti / "12.8/nvidia/cuda_cupti/lib/libcupti.so.12").resolve()
     script = f"ctypes.CDLL({str(other)!r})\n" + REFUSED.format(arguments="")
     verdict, reason = double(script)
     assert verdict == "mismatch"
