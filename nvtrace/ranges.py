@@ -199,7 +199,8 @@ def range(
     Raises:
         UsageError: an argument is of the wrong kind, or what is decorated is no function.
     """
-    if switch.compiling():
+    compiling = switch.compiling  # called at once, it would be looked up as a method
+    if compiling():
         return _NoRange() if name is None or isinstance(name, str) else name
     try:
         made = _ranges[name, domain, category, color]

@@ -60,10 +60,12 @@ def _wrap_function(function: Callable[..., Any], label: Label) -> Callable[..., 
     around = Bound(label)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not switch.on or switch.compiling() or not switch.live:
-            # handing on an empty dictionary would cost a third of the wrapper
-            return function(*args, **kwargs) if kwargs else function(*args)
-        return around._call(function, args, kwargs)
+        if switch.on:
+            compiling = switch.compiling  # called at once, it would be looked up as a method
+            if not compiling() and switch.live:
+                return around._call(function, args, kwargs)
+        # handing on an empty dictionary would cost a third of the wrapper
+        return function(*args, **kwargs) if kwargs else function(*args)
 
     return wrapper
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import numbers
 import re
-import sys
 from collections.abc import Callable
+from sys import modules
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
@@ -201,10 +201,10 @@ def _look_for_torch() -> bool:
     Once it was, torch's own function takes this one's place. Dynamo takes that call for the
     constant True, so a range leaves nothing in compiled code.
     """
-    if "torch" not in sys.modules:
+    if "torch" not in modules:
         return False
     found: Callable[[], bool] | None = getattr(
-        sys.modules.get("torch.compiler"), "is_dynamo_compiling", None
+        modules.get("torch.compiler"), "is_dynamo_compiling", None
     )
     if found is None:
         return False
