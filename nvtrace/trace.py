@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
-from nvtrace.analysis import inventory, reporting
+from nvtrace.analysis import reporting
 from nvtrace.analysis.classification import Rule, parse_rule
 from nvtrace.analysis.explanation import explain
 from nvtrace.analysis.links import forward_backward
@@ -135,6 +135,8 @@ class Trace(TraceData):
 
     def info(self) -> Report:
         """Return what the trace holds: sources, processes, devices, counts, what is missing."""
+        from nvtrace.analysis import inventory
+
         return inventory.info(self.explain())
 
     def export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from types import TracebackType
@@ -21,6 +20,8 @@ class Progress:
     def __call__(self, text: str) -> None:
         """Show ``text`` in place of the line before."""
         if self._on and time.monotonic() - self._since >= _QUIET_S:
+            import shutil  # here: few reports take long enough
+
             line = text[: shutil.get_terminal_size().columns - 1]
             self._write(f"\r\x1b[K{line}")
             self._shown = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 
 import click
 
@@ -52,6 +51,8 @@ def window(text: str) -> Bounds:
 
 def nanoseconds(text: str) -> int:
     """Read ``1.5s``, ``200ms``, ``10us``, ``7ns`` or ``7``; exact to the last digit."""
+    from decimal import Decimal, InvalidOperation  # here: few commands are given a time
+
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     try:
         return int(Decimal(text.removesuffix(unit)) * _UNITS[unit or "ns"])

@@ -6,7 +6,6 @@ Adapters write what is known of an instruction as JSON into the text of its rang
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -117,6 +116,8 @@ def work_of(measures: Measures) -> Work:
 def _facts(written: str) -> dict[str, Any] | None:
     if _KEY not in written:
         return None
+    import json  # here: few reports are of XLA
+
     try:
         found = json.loads(written)
     except ValueError:
