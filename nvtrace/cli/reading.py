@@ -28,7 +28,9 @@ def loaded(
         details: read what only the timeline needs, too.
     """
     import nvtrace
+    from nvtrace.cli.allocator import keep_freed_memory
 
+    keep_freed_memory()
     with files_of(paths) as files:
         yield nvtrace.load(files, details=details, progress=progress)
 
