@@ -155,7 +155,8 @@ class Trace(TraceData):
         """Write the timeline for Perfetto and chrome://tracing.
 
         Args:
-            path: a file, gzipped where the name ends in ``.gz``, or an open binary file.
+            path: a file in JSON, or in Perfetto's own format where the name ends in ``.pftrace``;
+                gzipped with ``.gz`` behind. Or an open binary file, for JSON.
             layers: of ranges, calls, device, marks, counters and flows; all by default.
             minimum_ns: leave out what is shorter.
             steps: as for ``summary``.

@@ -13,7 +13,7 @@ from nvtrace.cli.output import check_free
 from nvtrace.errors import OutputError
 
 DATABASES = (".sqlite", ".sqlite3", ".db")
-TIMELINES = (".json", ".json.gz")
+TIMELINES = (".json", ".json.gz", ".pftrace", ".pftrace.gz")
 
 _SIZES = (
     "WORLD_SIZE",

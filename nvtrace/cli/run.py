@@ -41,8 +41,8 @@ GPU_VIEWS = ("distributed", "kernel", "memory")  # of no use without a GPU
     "-o",
     "--output",
     metavar="PATH",
-    help="Write there: .sqlite for nvtrace and nsys, .json or .json.gz for the timeline. "
-    "Else SCRIPT.HOST[.rankN].PID.sqlite in the current folder.",
+    help="Write there: .sqlite for nvtrace and nsys, .json or .pftrace, or these with .gz, for the "
+    "timeline. Else SCRIPT.HOST[.rankN].PID.sqlite in the current folder.",
 )
 @options.force_option
 @click.option("--summary/--no-summary", default=True, help="Print the tables at the end, or not.")

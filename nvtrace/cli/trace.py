@@ -28,7 +28,8 @@ VIEWER = "https://ui.perfetto.dev"
     "--output",
     required=True,
     metavar="PATH",
-    help="Write there, gzipped where the name ends in .gz; - is standard output.",
+    help="Write there: JSON, or Perfetto's own format where the name ends in .pftrace, gzipped "
+    "with .gz behind; - is standard output.",
 )
 @options.force_option
 @click.option(
@@ -58,7 +59,7 @@ def command(
     selection: options.Selection,
     no_progress: bool,
 ) -> None:
-    """Write the timeline for Perfetto and chrome://tracing: JSON that loses no slice."""
+    """Write the timeline for Perfetto and chrome://tracing: none of them loses a slice."""
     check_free(output, force)
     with Progress(not no_progress) as progress, loaded(paths, progress) as trace:
         written = trace.export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from nvtrace.model.arrays import I64
 from nvtrace.model.explained import Explained
 from nvtrace.model.trace import TraceData
 from nvtrace.sinks.chrome_choice import LAYERS, Chosen, choose
-from nvtrace.sinks.chrome_events import EventRows
+from nvtrace.sinks.chrome_json import ChromeJson
 from nvtrace.sinks.chrome_layout import Layout
 from nvtrace.sinks.chrome_output import opened
-from nvtrace.sinks.chrome_rows import render
+from nvtrace.sinks.perfetto import Protobuf
 
 _NO_LINKS = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -58,12 +57,13 @@ def write(
     links: tuple[I64, I64] = _NO_LINKS,
     progress: Callable[[str], None] | None = None,
 ) -> Written:
-    """Write a timeline in the Chrome trace format, whole or not at all.
+    """Write a timeline, whole or not at all.
 
     Args:
         explained: what to show.
-        path: a file, gzipped when it ends in ``.gz``; ``"-"`` is standard output. Or an open
-            binary file.
+        path: a file in the Chrome trace format, or in Perfetto's own when it ends in
+            ``.pftrace``; gzipped with ``.gz`` behind. ``"-"`` is standard output. Or an open
+            binary file, for the Chrome trace format.
         layers: which of ``LAYERS`` to show; None means all.
         window: (start, end) in ns: show what touches it, whole.
         minimum_ns: leave out what is shorter, except marks.
@@ -83,26 +83,42 @@ def write(
     chosen = choose(explained, wanted, window, minimum_ns, rows or {}, links)
     layout = Layout(explained, chosen)
     zero = _zero(explained.trace)
-    facts = {
-        "writer": "nvtrace",
-        "omitted_events": sum(chosen.omitted.values()),
-        "omitted_by_layer": {layer: n for layer, n in chosen.omitted.items() if n},
-        "window_ns": list(window) if window else None,
-        "minimum_ns": minimum_ns,
-        **_origin(explained.trace, zero),
-    }
-    shapes = EventRows(explained, layout, chosen.links, zero).shapes()
+    form: ChromeJson | Protobuf
+    if _is_protobuf(path):
+        form = Protobuf(explained, layout, zero)
+    else:
+        facts = {
+            **_left_out(chosen),
+            "window_ns": list(window) if window else None,
+            "minimum_ns": minimum_ns,
+            **_origin(explained.trace, zero),
+        }
+        form = ChromeJson(explained, layout, zero, facts)
     done, total = 0, sum(chosen.count.values()) - chosen.count["flows"]
     with opened(path) as output:
-        output.write(_front(facts, layout.tracks.metadata))
+        output.write(form.front())
         for events in layout.events():
-            for piece in render(shapes, events.shape, events.row, events.late):
+            for piece in form.pieces(events):
                 output.write(piece)
             done += len(events.row)
             if progress:
                 progress(f"timeline: {min(100 * done // total, 100)} %")
-        output.write(b"\n]}\n")
+        output.write(form.back())
     return _written(chosen, layout, output.bytes)
+
+
+def _left_out(chosen: Chosen) -> dict[str, Any]:
+    return {
+        "writer": "nvtrace",
+        "omitted_events": sum(chosen.omitted.values()),
+        "omitted_by_layer": {layer: n for layer, n in chosen.omitted.items() if n},
+    }
+
+
+def _is_protobuf(path: str | os.PathLike[str] | BinaryIO) -> bool:
+    if not isinstance(path, str | os.PathLike):
+        return False
+    return os.fspath(path).endswith((".pftrace", ".pftrace.gz"))
 
 
 def _written(chosen: Chosen, layout: Layout, size: int) -> Written:
@@ -135,14 +151,3 @@ def _origin(trace: TraceData, zero: int) -> dict[str, Any]:
         ],
         "notes": [{"code": note.code, "message": note.message} for note in trace.notes],
     }
-
-
-def _front(facts: dict[str, Any], metadata: list[dict[str, Any]]) -> bytes:
-    events = b",\n".join(map(_json, metadata))
-    front = b'{"displayTimeUnit":"ns","otherData":' + _json(facts) + b',\n"traceEvents":[\n'
-    return front + events
-
-
-def _json(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The events of the device's side: kernels, copies, memsets, graph runs."""
+"""The slices of the device's side: kernels, copies, memsets, graph runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from nvtrace.model.explained import Explained
 from nvtrace.model.schema import COPY_KINDS, Attribution, DeviceKind
 from nvtrace.model.table import Table
 from nvtrace.sinks.chrome_layout import Layout
-from nvtrace.sinks.chrome_parts import head, members, placed
 from nvtrace.sinks.chrome_paths import RangePaths
-from nvtrace.sinks.chrome_rows import Number, Part, Rows, Thousandths, When
-from nvtrace.sinks.chrome_texts import Source, Texts
+from nvtrace.sinks.chrome_slices import Description, Given, Slices, times
+from nvtrace.sinks.chrome_texts import Source
 
 # Of a launch, what its kernel decides as a rule; the grid goes with the size of the data.
 _PER_LAUNCH = (
@@ -27,93 +26,85 @@ _PER_LAUNCH = (
 )
 
 
-class DeviceEvents:
-    """Makes the rows of device events; ``zero`` is the time, in ns, that the file counts from."""
+class DeviceSlices:
+    """Describes the rows of ``device``."""
 
-    def __init__(self, explained: Explained, layout: Layout, zero: int) -> None:
+    def __init__(self, explained: Explained, layout: Layout) -> None:
         self._explained = explained
         self._trace = explained.trace
+        self._lane = layout.device_lane
         self._paths = RangePaths(explained)
         device = self._device = explained.trace.device
         step, correlation, node = explained.device_step, device["correlation"], device["graph_node"]
-        self._text_columns: tuple[Source, ...] = (
+        self._columns: tuple[Source, ...] = (
             *(device[name] for name in ("short_name", "name", "kind", "copy_kind", "stream")),
             explained.device_how,
             lambda rows: self._paths.codes(explained.device_range[rows]),
             lambda rows: self._paths.codes(explained.device_capture[rows]),
         )
-        self._front: tuple[Part, ...] = (
-            When(lambda rows: correlation[rows] > 0, (b',"correlation":', Number(correlation))),
-            When(lambda rows: step[rows] >= 0, (b',"step":', Number(step))),
-            When(lambda rows: node[rows] > 0, (b',"graph_node":', Number(node))),
+        self._numbers = (
+            Given("correlation", (correlation,), lambda rows: correlation[rows] > 0),
+            Given("step", (step,), lambda rows: step[rows] >= 0),
+            Given("graph_node", (node,), lambda rows: node[rows] > 0),
         )
-        start, end = device["start"], device["end"]
-        self._back: tuple[Part, ...] = (
-            b'},"ph":"X"',
-            *placed(layout.tracks, layout.device_lane, lambda rows: start[rows] - zero),
-            b',"dur":',
-            Thousandths(lambda rows: end[rows] - start[rows]),
-            b"}",
-        )
+        self._times = times(device["start"], device["end"])
 
-    def kernels(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
-        """Return the rows of kernels, with how they were launched, without and with an arrow."""
+    def kernels(self) -> Slices:
+        """Return the slices of kernels, with how they were launched."""
         details = LaunchDetails(self._trace.kernel_details)
         x, y, z = (details.column(f"grid_{axis}") for axis in "xyz")
-        grid = Number(x), b",", Number(y), b",", Number(z)
-        parts: tuple[Part, ...] = (
-            *self._front,
-            When(lambda rows: x(rows) > 0, (b',"grid":[', *grid, b"]")),
-            *self._back,
-        )
         rest = [details.column(name) for name in _PER_LAUNCH]
 
-        def fragment(row: int) -> bytes:
+        def describe(row: int) -> Description:
             here = np.array([row])
             block_x, block_y, block_z, registers, static, dynamic = (
                 int(column(here)[0]) for column in rest
             )
+            what = self._describe(row)
             args = {
                 "block": [block_x, block_y, block_z] if block_x > 0 else None,
                 "registers_per_thread": registers if registers > 0 else None,
                 "static_shared_bytes": static if static >= 0 else None,
                 "dynamic_shared_bytes": dynamic if dynamic >= 0 else None,
             }
-            launch = members(args)
-            return self._fragment(row) + (b"," if launch else b"") + launch
+            return Description(what.name, what.category, {**what.args, **args})
 
-        text = Texts([*self._text_columns, *rest], fragment)
-        return Rows(text, *parts), Rows(text, *parts, *arrival)
+        numbers = *self._numbers, Given("grid", (x, y, z), lambda rows: x(rows) > 0)
+        return Slices((*self._columns, *rest), describe, numbers, self._lane, *self._times)
 
-    def others(self, arrival: tuple[Part, ...]) -> tuple[Rows, Rows]:
-        """Return the rows of copies, memsets and graph runs, with bytes and bandwidth."""
-        device = self._device
-        size = device["bytes"]
+    def others(self) -> Slices:
+        """Return the slices of copies, memsets and graph runs, with bytes and bandwidth."""
+        size, (start, end) = self._device["bytes"], self._times
 
         def duration(rows: I64) -> I64:
-            return device["end"][rows] - device["start"][rows]
+            return end(rows) - start(rows)
 
-        # Bytes per ns are GB per s.
-        rate = Thousandths(lambda rows: size[rows] * 1000 // np.maximum(duration(rows), 1))
-        parts: tuple[Part, ...] = (
-            *self._front,
-            When(lambda rows: size[rows] >= 0, (b',"bytes":', Number(size))),
-            When(
+        def rate(rows: I64) -> I64:
+            """Bytes per ns are GB per s; here thousandths of that."""
+            return np.maximum(size[rows], 0) * 1000 // np.maximum(duration(rows), 1)
+
+        numbers = (
+            *self._numbers,
+            Given("bytes", (size,), lambda rows: size[rows] >= 0),
+            Given(
+                "bandwidth_gb_per_s",
+                (rate,),
                 lambda rows: (size[rows] >= 0) & (duration(rows) > 0),
-                (b',"bandwidth_gb_per_s":', rate),
+                thousandths=True,
             ),
-            *self._back,
         )
-        text = Texts(self._text_columns, self._fragment)
-        return Rows(text, *parts), Rows(text, *parts, *arrival)
+        return Slices(self._columns, self._describe, numbers, self._lane, *self._times)
 
-    def _fragment(self, row: int) -> bytes:
+    def _describe(self, row: int) -> Description:
         device, strings, explained = self._device, self._trace.strings, self._explained
         name, full = strings[device["short_name"][row]], strings[device["name"][row]]
         kind = DeviceKind(device["kind"][row])
         copy_kind = COPY_KINDS.get(int(device["copy_kind"][row]))
         streams, stream = self._trace.streams, int(device["stream"][row])
         number = int(streams["device"][stream])
+        around, captured = (
+            int(ranges[row]) for ranges in (explained.device_range, explained.device_capture)
+        )
         args = {
             "full_name": full if full != name else None,
             "copy_kind": copy_kind if kind == DeviceKind.MEMCPY else None,
@@ -121,14 +112,10 @@ class DeviceEvents:
             "context": int(streams["context"][stream]),
             "device": self._trace.devices[number].ordinal if number >= 0 else None,
             "attribution": Attribution(explained.device_how[row]).name.lower(),
+            "range": self._paths.text(around) if around >= 0 else None,
+            "captured_in": self._paths.text(captured) if captured >= 0 else None,
         }
-        ranges = {"range": explained.device_range, "captured_in": explained.device_capture}
-        paths = (
-            b',"%b":"%b"' % (key.encode(), self._paths.text(int(range_of[row])))
-            for key, range_of in ranges.items()
-            if range_of[row] >= 0
-        )
-        return head(name, kind.name.lower()) + members(args) + b"".join(paths)
+        return Description(name, kind.name.lower(), args)
 
 
 class LaunchDetails:

@@ -90,6 +90,8 @@ class Layout:
 
     Attributes:
         tracks: the viewer's processes and threads.
+        counters: rows of ``counters`` that are shown.
+        links: rows of ``ranges`` that arrows leave from, and that they arrive at.
     """
 
     def __init__(self, explained: Explained, chosen: Chosen) -> None:
@@ -98,7 +100,7 @@ class Layout:
         self._chosen = chosen
         self._groups = groups = Groups(trace)
         self._launches = Launches(explained, chosen)
-        forward, backward = chosen.links
+        self.links = forward, backward = chosen.links
         by_forward = np.argsort(forward, kind="stable")
         self._linked = np.concatenate([forward, backward])
         self._forward = Behind(forward[by_forward], by_forward)
@@ -111,9 +113,9 @@ class Layout:
         lanes[trace.ranges["thread"][self._marks]] = 1
         host = self._host_lanes(lanes)
         gpu = self._device_lanes(lanes)
-        counters = np.unique(trace.samples["counter"][self._samples]).tolist()
+        self.counters = np.unique(trace.samples["counter"][self._samples]).tolist()
         self.tracks: Tracks = make_tracks(
-            trace, lanes, [counter_owner(trace, row) for row in counters]
+            trace, lanes, [counter_owner(trace, row) for row in self.counters]
         )
         self._ranges, self._calls = (Lanes(self.tracks.first, moved) for moved in host)
         self._device = Lanes(self.tracks.first, gpu)

@@ -8,11 +8,10 @@ import numpy as np
 
 from nvtrace.model.arrays import I32
 from nvtrace.model.explained import Explained
-from nvtrace.sinks.chrome_rows import quoted
 from nvtrace.sinks.chrome_texts import Codes
 from nvtrace.sinks.names import cut
 
-_SEPARATOR = b" / "
+_SEPARATOR = " / "
 _NAME_WIDTH = 100
 _OUTER, _INNER = 6, 6
 _NONE = -2
@@ -32,8 +31,8 @@ class RangePaths:
         self._names: list[int] = []
         self._parents: list[int] = []
         self._levels: list[int] = []
-        self._escaped: dict[int, bytes] = {}
-        self._texts: dict[int, bytes] = {}
+        self._cut: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
     def codes(self, ranges: I32) -> I32:
         """Return the code of the path of each of some ranges, negative where there is none."""
@@ -58,14 +57,11 @@ class RangePaths:
             self._parents.append(parent)
             self._levels.append(self._levels[parent] + 1 if parent >= 0 else 0)
 
-    def text(self, row: int) -> bytes:
-        """Return the names of the path of a range, outermost first, the middle of many left out.
-
-        They come escaped as in a JSON string, without the quotes.
-        """
+    def text(self, row: int) -> str:
+        """Return the names of the path of a range, outermost first, the middle of many left out."""
         return self._text(int(self.codes(np.array([row], np.int32))[0]))
 
-    def _text(self, code: int) -> bytes:
+    def _text(self, code: int) -> str:
         text = self._texts.get(code)
         if text is None:
             parent, level = self._parents[code], self._levels[code]
@@ -78,17 +74,17 @@ class RangePaths:
             self._texts[code] = text
         return text
 
-    def _name(self, code: int) -> bytes:
+    def _name(self, code: int) -> str:
         row = self._names[code]
-        name = self._escaped.get(row)
+        name = self._cut.get(row)
         if name is None:
-            name = self._escaped[row] = quoted(cut(self._strings[row], _NAME_WIDTH))[1:-1]
+            name = self._cut[row] = cut(self._strings[row], _NAME_WIDTH)
         return name
 
-    def _ends(self, code: int) -> Iterator[bytes]:
+    def _ends(self, code: int) -> Iterator[str]:
         chain = [code]
         while self._parents[chain[-1]] >= 0:
             chain.append(self._parents[chain[-1]])
         yield self._text(chain[-_OUTER])
-        yield b"..."
+        yield "..."
         yield from (self._name(inner) for inner in reversed(chain[:_INNER]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,14 @@ Buffer = npt.NDArray[np.uint8]
 _PIECE_ROWS = 4096  # few enough to stay in the cache while one column after the other is written
 _PIECE_BYTES = 32 << 20
 _BLANK = ord(" ")
+
+
+class Values(Protocol):
+    """What differs from row to row, in a fixed number of bytes."""
+
+    def columns(self, rows: I64) -> list[Array]:
+        """Return the bytes of the chosen rows, as columns of words, one behind the other."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +75,10 @@ class When:
     """Parts of the rows where ``present`` is true; blanks in the others."""
 
     present: Source
-    parts: tuple[bytes | Number | Thousandths | Choice, ...]
+    parts: tuple[bytes | Values, ...]
 
 
-Part = bytes | Number | Thousandths | Choice | When
+Part = bytes | Values | When
 
 
 class Rows:
@@ -160,7 +168,7 @@ class Columns:
                 self._columns.append((self.width, column))
                 self._template.extend(bytes(column.itemsize))
 
-    def _values(self, part: Number | Thousandths | Choice) -> list[Array]:
+    def _values(self, part: Values) -> list[Array]:
         made = self._made.get(id(part))
         if made is None:
             made = self._made[id(part)] = part.columns(self._rows)
@@ -168,7 +176,7 @@ class Columns:
 
 
 def render(
-    shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64, late: Bools
+    shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64, late: Bools
 ) -> Iterator[memoryview | bytes]:
     """Yield rows in pieces of bounded size.
 
@@ -187,7 +195,7 @@ def render(
         yield _in_order(shapes, shape[late], row[late])
 
 
-def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.uint8], row: I64) -> bytes:
+def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64) -> bytes:
     lines = np.empty(len(shape), dtype=object)
     for index, rows in enumerate(shapes):
         places = np.flatnonzero(shape == index)

@@ -136,7 +136,7 @@ class Texts:
         return stored.take(places), np.arange(len(places))
 
     def _add(self, code: int, text: bytes) -> None:
-        length = _rounded(len(text))
+        length = rounded(len(text))
         self._length = grown(self._length, code + 1)
         self._place = grown(self._place, code + 1)
         place = self._count.get(length, 0)
@@ -148,7 +148,7 @@ class Texts:
         self.kept_bytes += length
 
 
-def _rounded(length: int) -> int:
+def rounded(length: int) -> int:
     """Return the length to which a text is filled up: few lengths make long runs of rows."""
     unit = 8 if length < 128 else 16 if length < 256 else 32
     return max(-(-length // unit), 1) * unit

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nvtrace.model.arrays import I64
-from nvtrace.model.trace import TraceData
+from nvtrace.model.trace import Counter, TraceData
 from nvtrace.sinks.names import valid_utf8
 
 _LARGEST = 2**32 - 1
@@ -65,6 +65,11 @@ def counter_owner(trace: TraceData, row: int) -> Owner:
         return counter.process, counter.device
     of_device = trace.streams["process"][trace.streams["device"] == counter.device]
     return int(of_device.min()) if len(of_device) else -1, counter.device
+
+
+def counter_label(counter: Counter) -> str:
+    """Return what a counter is called in a viewer."""
+    return f"{counter.name} ({counter.unit})" if counter.unit else counter.name
 
 
 def make_tracks(trace: TraceData, lanes: I64, owners: Iterable[Owner]) -> Tracks:

@@ -21,7 +21,7 @@ from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeKind, 
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Counter, Device, Domain, Note, Process, Source, TraceData
-from nvtrace.sinks import chrome
+from nvtrace.sinks import chrome, chrome_layout, chrome_order
 
 STRING_COLUMNS = {"name", "short_name", "text"}
 ABSENT = {"category", "text", "bytes"}
@@ -705,3 +705,73 @@ def test_a_folder_that_is_missing_is_one_line(small, tmp_path):
     with pytest.raises(OutputError, match=r"^cannot write [^\n]*create the folder first$"):
         chrome.write(small, tmp_path / "missing" / "out.json.gz")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["out.pftrace", "out.pftrace.gz"])
+def test_perfettos_own_format_survives_what_is_simultaneous(capture, perfetto, tmp_path, name):
+    for title, start, end in [
+        ("outer", 0, 100),
+        ("twin", 0, 100),
+        ("crossing", 50, 150),
+        ("before", 200, 210),
+        ("touching", 210, 220),
+        ("empty between", 210, 210),
+        ("empty inside", 215, 215),
+        ("empty twin", 215, 215),
+        ("empty at the end", 220, 220),
+        ("day", 300, 300 + 86_400_000_000_000),
+    ]:
+        capture.range(title, start, end)
+    capture.mark("mark", 210)
+    graph = capture.call("graph", 400, 450)
+    late = capture.call("late", 500, 510)
+    for start, end in [(450, 460), (460, 470), (460, 460), (470, 480)]:
+        capture.kernel("graph", start, end, call=graph)
+    capture.kernel("late", 490, 530, call=late)  # began before its call did, by the two clocks
+    capture.kernel("alone", 530, 540)
+    large = {"payload_type": PayloadType.UINT, "payload": -1}
+    capture.range("A", 600, 610, **large, derived={"range_step": 2**27})
+    capture.range("a", 700, 710, text='Größe " 🚀', payload_type=PayloadType.INT, payload=2**50)
+    capture.samples.append({"time": 5, "counter": 0, "value": -2.5})
+    counters = (Counter("load", "%", process=0),)
+    links = np.array([11]), np.array([12])
+    path = tmp_path / name
+    written = chrome.write(capture.explained(counters=counters), path, links=links)
+    slices, arrows, values = survivors(perfetto, path, written)
+    assert slices == given_slices(capture)
+    assert arrows == [("A", "a"), *[("graph", "graph")] * 4, ("late", "late")]
+    assert values == [("python (pid 100, rank 0)", "load (%)", 5, -2.5)]
+    (args,) = perfetto.query(
+        path,
+        "select s.name, a.key, a.string_value as text, a.int_value as number from slice s"
+        " join args a using (arg_set_id) where key in"
+        " ('debug.payload', 'debug.text', 'debug.step')",
+    )
+    assert {(row["name"], row["key"]): row["text"] or row["number"] for row in args} == {
+        ("A", "debug.payload"): -1,  # all 64 bits set, which SQL takes for that
+        ("A", "debug.step"): 2**27,
+        ("a", "debug.payload"): 2**50,
+        ("a", "debug.text"): 'Größe " 🚀',
+    }
+
+
+@pytest.mark.parametrize("rows", [3, 7])
+def test_stretches_of_time_of_any_size_hold_the_same(capture, tmp_path, monkeypatch, rows):
+    generator = np.random.default_rng(5)
+    for start, length, kind in generator.integers(0, (200, 30, 3), (120, 3)).tolist():
+        if kind == 0:
+            capture.range(f"r{length}", start, start + length)
+        elif kind == 1:
+            capture.call(f"c{length}", start, start + length)
+        else:
+            capture.kernel(f"k{length}", start, start + length)
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    chrome.write(capture.explained(), whole)
+    for module in (chrome_order, chrome_layout):
+        monkeypatch.setattr(module, "STRETCH_ROWS", rows)
+    chrome.write(capture.explained(), parts)
+
+    def content(path):
+        return Multiset(str(sorted(event.items())) for event in events(path, "XM"))
+
+    assert content(parts) == content(whole)

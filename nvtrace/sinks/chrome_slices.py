@@ -1,0 +1,82 @@
+"""What a timeline's slices hold, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nvtrace.model.arrays import I64
+from nvtrace.sinks.chrome_texts import Source
+
+RowsOf = Callable[[I64], I64]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a slice is called, and those of its ``args`` that many slices share.
+
+    An arg is absent where its value is None, False or empty.
+    """
+
+    name: str
+    category: str
+    args: Mapping[str, object]
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The args that are not absent."""
+        return {k: v for k, v in self.args.items() if v is not None and v is not False and v != ""}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An arg of the slices for which ``present`` is true: an integer from 0, or a list of them.
+
+    Attributes:
+        key: its name.
+        values: columns, one for an integer.
+        present: column of truth values.
+        thousandths: whether the values are thousandths of what they stand for.
+    """
+
+    key: str
+    values: tuple[Source, ...]
+    present: Source
+    thousandths: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """The slices of a table.
+
+    Attributes:
+        columns: what decides the description of a row: integers, by row.
+        describe: returns the description of a row.
+        numbers: args that differ from row to row.
+        lane: returns the row in ``Tracks`` of the lane of each row.
+        start: returns the start of each row, ns.
+        end: returns the end, not before the start.
+    """
+
+    columns: tuple[Source, ...]
+    describe: Callable[[int], Description]
+    numbers: tuple[Given, ...]
+    lane: RowsOf
+    start: RowsOf
+    end: RowsOf
+
+    def length(self, rows: I64) -> I64:
+        """Return how long each row lasts, ns."""
+        return self.end(rows) - self.start(rows)
+
+
+def times(starts: I64, ends: I64) -> tuple[RowsOf, RowsOf]:
+    """Return the ways to read start and end of rows; no end is before its start."""
+
+    def end(rows: I64) -> I64:
+        latest: I64 = np.maximum(starts[rows], ends[rows])
+        return latest
+
+    return starts.__getitem__, end
