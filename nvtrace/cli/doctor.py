@@ -22,7 +22,7 @@ from nvtrace.sources.nsys_install import Nsys, find_all
 
 SCHEMA = 1
 OLDEST_PYTHON = (3, 10)
-REQUIRED = ("numpy", "sqlite-utils", "wcwidth")
+REQUIRED = ("numpy", "sqlite-utils", "tabulate")
 OPTIONAL = ("pandas", "polars", "pyarrow")
 FRAMEWORKS = ("torch", "paddlepaddle-gpu", "paddlepaddle", "jax")
 INJECTIONS = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")

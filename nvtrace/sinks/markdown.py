@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 
+from tabulate import tabulate
+
 from nvtrace.report import Report, ReportTable
 from nvtrace.sinks.cells import choose_time_unit, has_times, remainder
 from nvtrace.sinks.grid import Grid, make_grid
-from nvtrace.sinks.layout import column_widths, padded
 from nvtrace.sinks.names import NOT_RECORDED, one_line
 
 _INDENT = "\N{NO-BREAK SPACE}" * 2
@@ -58,14 +59,13 @@ def _runs(table: ReportTable, grid: Grid) -> Iterator[str]:
         headers = section if isinstance(section, tuple) else grid.headers
         if section and headers is grid.headers:
             yield f"### {_escape(section)}"
-        yield _pipes([_escape(header) for header in headers], [row for _, row in run])
-
-
-def _pipes(headers: list[str], rows: list[list[str]]) -> str:
-    widths = column_widths(headers, rows)
-    rule = "|".join(":" + "-" * (width + 1) for width in widths)
-    lines = [f"| {' | '.join(padded(row, widths))} |" for row in (headers, *rows)]
-    return "\n".join((lines[0], f"|{rule}|", *lines[1:]))
+        yield tabulate(
+            [row for _, row in run],
+            [_escape(header) for header in headers],
+            tablefmt="pipe",
+            disable_numparse=True,
+            preserve_whitespace=True,
+        )
 
 
 def _code(name: str) -> str:
