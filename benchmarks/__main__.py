@@ -37,8 +37,9 @@ def main() -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="nvtrace-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(folder, options.data)
+    known = parts(bench)
     try:
-        found = [row for name in options.parts for row in measured(name, parts(bench)[name])]
+        found = [row for name in options.parts for row in measured(name, known[name])]
     finally:
         if not options.folder:
             shutil.rmtree(folder)
