@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ from nvtrace.sinks.chrome_choice import LAYERS, Chosen, choose
 from nvtrace.sinks.chrome_json import ChromeJson
 from nvtrace.sinks.chrome_layout import Layout
 from nvtrace.sinks.chrome_output import opened
-from nvtrace.sinks.perfetto import Protobuf
+
+if TYPE_CHECKING:
+    from nvtrace.sinks.perfetto import Protobuf
 
 _NO_LINKS = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -85,6 +87,8 @@ def write(
     zero = _zero(explained.trace)
     form: ChromeJson | Protobuf
     if _is_protobuf(path):
+        from nvtrace.sinks.perfetto import Protobuf
+
         form = Protobuf(explained, layout, zero)
     else:
         facts = {

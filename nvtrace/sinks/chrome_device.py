@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -56,10 +56,7 @@ class DeviceSlices:
         rest = [details.column(name) for name in _PER_LAUNCH]
 
         def describe(row: int) -> Description:
-            here = np.array([row])
-            block_x, block_y, block_z, registers, static, dynamic = (
-                int(column(here)[0]) for column in rest
-            )
+            block_x, block_y, block_z, registers, static, dynamic = details.of(row, _PER_LAUNCH)
             what = self._describe(row)
             args = {
                 "block": [block_x, block_y, block_z] if block_x > 0 else None,
@@ -139,6 +136,11 @@ class LaunchDetails:
             return np.where(place >= 0, values.take(place, mode="clip"), np.int32(-1))
 
         return read
+
+    def of(self, row: int, names: Sequence[str]) -> list[int]:
+        """Return some columns of one row, -1 where nothing is known."""
+        place = int(self._find(np.array([row]))[0])
+        return [int(self._details[name][place]) if place >= 0 else -1 for name in names]
 
     def _places(self, rows: I64) -> I64:
         """Return the rows of ``details``, -1 none. The same rows are asked for many times over."""

@@ -18,6 +18,9 @@ from nvtrace.sinks.chrome_rows import Choice, Number, Part, Rows, Thousandths, W
 from nvtrace.sinks.chrome_slices import Given, RowsOf, Slices
 from nvtrace.sinks.chrome_texts import Texts
 from nvtrace.sinks.chrome_tracks import counter_label, counter_owner
+from nvtrace.sinks.names import valid_utf8
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class ChromeJson:
@@ -113,10 +116,14 @@ class ChromeJson:
         for row in range(len(counters)):
             pids[row] = self._layout.tracks.pids.get(counter_owner(self._trace, row), 0)
 
+        starts = [
+            b',\n{"name":%b,"args":{"value":' % quoted(counter_label(counter))
+            for counter in counters
+        ]
+
         def fragment(row: int) -> bytes:
-            label = counter_label(counters[samples["counter"][row]])
-            value = repr(float(samples["value"][row])).encode()
-            return b',\n{"name":' + quoted(label) + b',"args":{"value":' + value
+            value = float(samples["value"][row])
+            return starts[samples["counter"][row]] + repr(value).encode()
 
         return Rows(
             Texts([samples["counter"], samples["value"].view(np.int64)], fragment),
@@ -145,15 +152,11 @@ def _text(slices: Slices) -> Texts:
 
     def fragment(row: int) -> bytes:
         what = slices.describe(row)
-        members = b",".join(quoted(key) + b":" + _value(v) for key, v in what.given.items())
-        start = b',\n{"name":' + quoted(what.name) + b',"cat":' + quoted(what.category)
-        return start + b',"args":{' + members
+        args = {k: valid_utf8(v) if isinstance(v, str) else v for k, v in what.given.items()}
+        event = {"name": valid_utf8(what.name), "cat": what.category, "args": args}
+        return b",\n" + _ENCODE(event).encode()[: -len("}}")]
 
     return Texts(slices.columns, fragment)
-
-
-def _value(value: object) -> bytes:
-    return quoted(value) if isinstance(value, str) else json.dumps(value).encode()
 
 
 def _args(slices: Slices) -> tuple[Part, ...]:
@@ -191,5 +194,4 @@ def _alone(parts: tuple[Part, ...]) -> Rows:
 
 
 def _json(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return _ENCODE(value).encode("utf-8", "replace")

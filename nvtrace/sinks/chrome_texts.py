@@ -13,7 +13,7 @@ from nvtrace.model.arrays import I32, I64
 Array = npt.NDArray[Any]
 Source = Array | Callable[[I64], Array]
 
-_PLACES_LOG2 = 20
+_FEWEST_PLACES_LOG2, _MOST_PLACES_LOG2 = 12, 20
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEPT_BYTES = 16 << 20
 
@@ -32,7 +32,8 @@ class Codes:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], int] = {}
-        self._code_at: I32 = np.zeros(1 << _PLACES_LOG2, np.int32)  # one more than the code
+        self._log2 = _FEWEST_PLACES_LOG2
+        self._code_at: I32 = np.zeros(1 << self._log2, np.int32)  # one more than the code
         self._values: list[Array] = []
 
     def of(self, columns: Sequence[Array]) -> tuple[I32, list[int]]:
@@ -43,11 +44,8 @@ class Codes:
         """
         if not self._values:
             self._values = [np.zeros(64, column.dtype) for column in columns]
-        mixed = np.zeros(len(columns[0]), np.uint64)
-        for column in columns:
-            mixed = (mixed ^ column.astype(np.uint64)) * _MIX
-        place = (mixed >> np.uint64(64 - _PLACES_LOG2)).astype(np.intp)
-        codes: I32 = self._code_at.take(place)
+        mixed = _mixed(columns)
+        codes: I32 = self._code_at.take(self._places(mixed))
         codes -= 1
         index = codes.astype(np.intp)
         hit = index >= 0
@@ -57,10 +55,13 @@ class Codes:
             return codes, []
         missed = np.flatnonzero(~hit)
         order = np.argsort(mixed[missed], kind="stable")
-        codes[missed[order]], fresh = self._look_up(columns, place, missed[order])
+        codes[missed[order]], fresh = self._look_up(columns, mixed, missed[order])
         return codes, fresh
 
-    def _look_up(self, columns: Sequence[Array], place: Array, rows: I64) -> tuple[I32, list[int]]:
+    def _places(self, mixed: Array) -> Array:
+        return (mixed >> np.uint64(64 - self._log2)).astype(np.intp)
+
+    def _look_up(self, columns: Sequence[Array], mixed: Array, rows: I64) -> tuple[I32, list[int]]:
         """Return the codes of some rows, equal ones mostly side by side, and rows of new codes."""
         first = np.ones(len(rows), np.bool_)
         first[1:] = False
@@ -76,12 +77,30 @@ class Codes:
                 fresh.append(row)
             found.append(code)
         code_of_leader = np.array(found, np.int32)
-        self._code_at[place[leaders]] = code_of_leader + 1
         for number, column in enumerate(columns):
             values = grown(self._values[number], len(self._known))
             values[code_of_leader] = column[leaders]
             self._values[number] = values
+        self._put(mixed[leaders], code_of_leader)
         return code_of_leader[np.cumsum(first) - 1], fresh
+
+    def _put(self, mixed: Array, codes: I32) -> None:
+        """Give codes their places, among at least four times as many as there are codes."""
+        count = len(self._known)
+        log2 = min(max((4 * count).bit_length(), self._log2), _MOST_PLACES_LOG2)
+        if log2 > self._log2:
+            self._log2, self._code_at = log2, np.zeros(1 << log2, np.int32)
+            mixed = _mixed([values[:count] for values in self._values])
+            codes = np.arange(count, dtype=np.int32)
+        self._code_at[self._places(mixed)] = codes + 1
+
+
+def _mixed(columns: Sequence[Array]) -> Array:
+    """Return a hash of the values of each row."""
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        mixed = (mixed ^ column.astype(np.uint64)) * _MIX
+    return mixed
 
 
 def grown(values: Array, count: int) -> Array:
