@@ -123,7 +123,7 @@ class ChromeJson:
 
         def fragment(row: int) -> bytes:
             value = float(samples["value"][row])
-            return starts[samples["counter"][row]] + repr(value).encode()
+            return starts[int(samples["counter"][row])] + repr(value).encode()
 
         return Rows(
             Texts([samples["counter"], samples["value"].view(np.int64)], fragment),
