@@ -85,11 +85,8 @@ def write(
     chosen = choose(explained, wanted, window, minimum_ns, rows or {}, links)
     layout = Layout(explained, chosen)
     zero = _zero(explained.trace)
-    form: ChromeJson | Protobuf
     if _is_protobuf(path):
-        from nvtrace.sinks.perfetto import Protobuf
-
-        form = Protobuf(explained, layout, zero)
+        form: ChromeJson | Protobuf = _protobuf(explained, layout, zero)
     else:
         facts = {
             **_left_out(chosen),
@@ -109,6 +106,12 @@ def write(
                 progress(f"timeline: {min(100 * done // total, 100)} %")
         output.write(form.back())
     return _written(chosen, layout, output.bytes)
+
+
+def _protobuf(explained: Explained, layout: Layout, zero: int) -> Protobuf:
+    from nvtrace.sinks.perfetto import Protobuf
+
+    return Protobuf(explained, layout, zero)
 
 
 def _left_out(chosen: Chosen) -> dict[str, Any]:
