@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from nvtrace.analysis.module_backward import with_backward_modules
@@ -49,12 +49,14 @@ def load(
     files = _each_run_once(list(named.values()))
     if len(files) == 1:
         return Trace.of(_read(files[0], details, progress))
-    traces = []
+    return Trace.of(merge(_each(files, details, progress)))
+
+
+def _each(files: Sequence[Path], details: bool, progress: Progress | None) -> Iterator[TraceData]:
     for number, file in enumerate(files, 1):
         if progress:
             progress(f"{file.name} ({number} of {len(files)})")
-        traces.append(_read(file, details, progress))
-    return Trace.of(merge(traces))
+        yield _read(file, details, progress)
 
 
 def _files(path: PathLike) -> list[Path]:

@@ -171,13 +171,27 @@ def time_order(columns: Mapping[str, npt.NDArray[Any]]) -> I64:
     if in_order(start):
         return np.arange(len(start))
     order = np.argsort(start, kind="stable")
-    ordered = start[order]
-    same = np.zeros(len(order) + 1, np.bool_)
-    np.equal(ordered[1:], ordered[:-1], out=same[1:-1])
-    ties = np.flatnonzero(same[1:] | same[:-1])
+    ties = _out_of_order(columns, order)
     if len(ties):
         rows = order[ties]
         keys = [start[rows], -columns["end"][rows]]
         keys += [columns["kind"][rows]] if "kind" in columns else []
         order[ties] = rows[stable_order(*keys)]
     return order
+
+
+def _out_of_order(columns: Mapping[str, npt.NDArray[Any]], order: I64) -> I64:
+    """Return the places in an order by start of all equal starts whose other keys are not so."""
+    ordered = columns["start"][order]
+    tied = np.flatnonzero(ordered[1:] == ordered[:-1])
+    one, following = order[tied], order[tied + 1]
+    ends = columns["end"]
+    wrong = ends[one] < ends[following]
+    if "kind" in columns:
+        kind = columns["kind"]
+        wrong |= (ends[one] == ends[following]) & (kind[one] > kind[following])
+    if not wrong.any():
+        return tied[:0]
+    run = np.cumsum(np.diff(tied, prepend=tied[:1]) != 1)
+    unsettled = tied[contained(run, run[wrong])]
+    return distinct(np.concatenate([unsettled, unsettled + 1]))

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import time_order
+from nvtrace.model import schema
+from nvtrace.model.arrays import constant, is_constant, joined, picked, taken, time_order
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Device, Note, Process, Recorded, TraceData
 
-Rows = npt.NDArray[np.int32]
+Array = npt.NDArray[Any]
+Change = Callable[[Array], Array]
+
+_TABLES: dict[str, Mapping[str, schema.ColumnSpec]] = {
+    "ranges": schema.RANGES,
+    "calls": schema.CALLS,
+    "device": schema.DEVICE,
+    "kernel_details": schema.KERNEL_DETAILS,
+    "graph_nodes": schema.GRAPH_NODES,
+    "samples": schema.SAMPLES,
+    "streams": schema.STREAMS,
+    "threads": schema.THREADS,
+}
+_BY_TIME = ("ranges", "calls", "device")
 
 _ALIGNED = Note(
     "clocks_aligned",
@@ -27,12 +43,14 @@ _NOT_ALIGNED = Note(
 )
 
 
-def merge(traces: Sequence[TraceData]) -> TraceData:
+def merge(traces: Iterable[TraceData]) -> TraceData:
     """Return the events of all ``traces`` on one clock.
 
     Clocks are aligned by the Unix time of each trace's zero. Where one is unknown, every trace
-    starts at 0 and a note says so. Devices with one UUID become one.
+    starts at 0 and a note says so. Devices with one UUID become one. Columns of traces that nobody
+    else holds are let go as they are joined.
     """
+    traces = list(traces)
     if len(traces) == 1:
         return traces[0]
     origins = [trace.origin_unix_ns for trace in traces]
@@ -47,15 +65,7 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
         _Part(trace, offset, strings, categories, devices, _before(traces, place))
         for place, (trace, offset) in enumerate(zip(traces, offsets, strict=True))
     ]
-    first = traces[0]
-    return TraceData(
-        ranges=_sorted(_joined(first.ranges, [part.ranges() for part in parts])),
-        calls=_sorted(_joined(first.calls, [part.calls() for part in parts])),
-        **_device_and_details(first, parts),
-        graph_nodes=_joined(first.graph_nodes, [part.graph_nodes() for part in parts]),
-        samples=_joined(first.samples, [part.samples() for part in parts]),
-        streams=_joined(first.streams, [part.streams() for part in parts]),
-        threads=_joined(first.threads, [part.threads() for part in parts]),
+    merged = TraceData(
         strings=strings,
         domains=tuple(
             domain._replace(process=domain.process + part.base["processes"])
@@ -80,6 +90,8 @@ def merge(traces: Sequence[TraceData]) -> TraceData:
             trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
         ),
     )
+    del traces
+    return replace(merged, **_tables(parts))
 
 
 def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
@@ -115,6 +127,7 @@ def _before(traces: Sequence[TraceData], place: int) -> dict[str, int]:
         "threads": sum(trace.threads.rows for trace in earlier),
         "streams": sum(trace.streams.rows for trace in earlier),
         "domains": sum(len(trace.domains) for trace in earlier),
+        "device": sum(trace.device.rows for trace in earlier),
         "counters": sum(len(trace.counters) for trace in earlier),
     }
 
@@ -131,72 +144,55 @@ class _Part:
         devices: list[Device],
         base: dict[str, int],
     ) -> None:
-        self.trace = trace
+        empty: dict[str, Any] = {name: Table.empty(spec) for name, spec in _TABLES.items()}
+        self.trace = replace(trace, **empty)
         self.base = base
-        self._offset = offset
-        self._strings = strings.intern_all(trace.strings)
-        self._categories = categories.intern_all(trace.categories)
+        self.rows = {name: getattr(trace, name).rows for name in _TABLES}
+        self._columns: dict[str, dict[str, Array]] = {
+            name: dict(getattr(trace, name)) for name in _TABLES
+        }
         self._devices = np.array(
             [_device_row(devices, device, base["processes"]) for device in trace.devices], np.int32
         )
+        named = partial(taken, strings.intern_all(trace.strings))
+        category = partial(taken, categories.intern_all(trace.categories))
+        times = dict.fromkeys(("start", "end", "time"), partial(np.add, np.int64(offset)))
+        moved = {kind: partial(_renumbered, np.int32(before)) for kind, before in base.items()}
+        owner = {"thread": moved["threads"], "process": moved["processes"]}
+        self._changes: dict[str, dict[str, Change]] = {
+            "ranges": {
+                **times,
+                **dict.fromkeys(("name", "text"), named),
+                **dict.fromkeys(("thread", "end_thread"), moved["threads"]),
+                "domain": moved["domains"],
+                "category": category,
+            },
+            "calls": {**times, **owner, "name": named},
+            "device": {
+                **times,
+                **dict.fromkeys(("name", "short_name"), named),
+                "stream": moved["streams"],
+                "process": moved["processes"],
+            },
+            "kernel_details": {"row": moved["device"]},
+            "graph_nodes": {**times, **owner},
+            "samples": {**times, "counter": moved["counters"]},
+            "streams": {"device": partial(taken, self._devices), "process": moved["processes"]},
+            "threads": {"process": moved["processes"], "name": named},
+        }
 
-    def _moved(self, table: Table, **maps: int | Rows) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns: times shifted, rows of other tables renumbered, -1 staying -1."""
-        columns: dict[str, npt.NDArray[Any]] = {}
-        for name, values in table.items():
-            if name in ("start", "end", "time"):
-                columns[name] = values + self._offset
-            elif name in maps:
-                to = maps[name]
-                if isinstance(to, int):
-                    columns[name] = np.where(values >= 0, values + to, values)
-                else:
-                    columns[name] = np.where(values >= 0, to[values], values) if len(to) else values
-            else:
-                columns[name] = values
-        return columns
+    def is_constant(self, table: str, name: str) -> bool:
+        """Return whether a column is known to hold one value, or holds none."""
+        return not self.rows[table] or is_constant(self._columns[table][name])
 
-    def ranges(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(
-            self.trace.ranges,
-            name=self._strings,
-            text=self._strings,
-            domain=self.base["domains"],
-            category=self._categories,
-            thread=self.base["threads"],
-            end_thread=self.base["threads"],
-        )
-
-    def calls(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(
-            self.trace.calls,
-            name=self._strings,
-            thread=self.base["threads"],
-            process=self.base["processes"],
-        )
-
-    def device(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(
-            self.trace.device,
-            name=self._strings,
-            short_name=self._strings,
-            stream=self.base["streams"],
-            process=self.base["processes"],
-        )
-
-    def graph_nodes(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(
-            self.trace.graph_nodes, thread=self.base["threads"], process=self.base["processes"]
-        )
-
-    def samples(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(self.trace.samples, counter=self.base["counters"])
-
-    def streams(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(self.trace.streams, device=self._devices, process=self.base["processes"])
-
-    def threads(self) -> dict[str, npt.NDArray[Any]]:
-        return self._moved(self.trace.threads, process=self.base["processes"], name=self._strings)
+    def give(self, table: str, name: str) -> Array:
+        """Let go of a column, and return it as it is in the whole."""
+        column = self._columns[table].pop(name)
+        change = self._changes[table].get(name, np.asarray)
+        if is_constant(column):
+            return constant(change(column[:1])[0], len(column), column.dtype)
+        changed: Array = change(column)
+        return changed
 
     def processes(self) -> list[Process]:
         recorded = self.trace.recorded.device
@@ -222,26 +218,57 @@ def _device_row(devices: list[Device], device: Device, processes: int) -> int:
     return len(devices) - 1
 
 
-def _joined(like: Table, parts: list[dict[str, npt.NDArray[Any]]]) -> Table:
-    return Table.concatenate(like.spec, parts)
+def _tables(parts: Sequence[_Part]) -> dict[str, Any]:
+    """Return the tables of the whole; those of the parts are used up."""
+    found = {
+        table: Table(spec, {name: _column(table, name, parts) for name in spec})
+        for table, spec in _TABLES.items()
+        if table not in _BY_TIME
+    }
+    for table in _BY_TIME:
+        found[table], order = _by_time(table, parts)
+        if table == "device":
+            found["kernel_details"] = _by_row(found["kernel_details"], order)
+    return found
 
 
-def _sorted(table: Table) -> Table:
-    return table.take(time_order(table))
+def _by_time(table: str, parts: Sequence[_Part]) -> tuple[Table, npt.NDArray[np.int64]]:
+    """Return a table in order of time, and that order of the parts' rows one after the other."""
+    spec = _TABLES[table]
+    columns = {
+        name: _column(table, name, parts) for name in ("start", "end", "kind") if name in spec
+    }
+    order = time_order(columns)
+    for name in spec:
+        column = columns.pop(name) if name in columns else _column(table, name, parts)
+        columns[name] = picked(column, order)
+        del column  # before the next one is made
+    return Table(spec, columns), order
 
 
-def _device_and_details(first: TraceData, parts: list[_Part]) -> dict[str, Table]:
-    device = _joined(first.device, [part.device() for part in parts])
-    order = time_order(device)
+def _by_row(details: Table, order: npt.NDArray[np.int64]) -> Table:
+    if not details.rows:
+        return details
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    details = []
-    before = 0
+    rows = place[details["row"]]
+    return Table(details.spec, {**details, "row": rows}).take(np.argsort(rows, kind="stable"))
+
+
+def _column(table: str, name: str, parts: Sequence[_Part]) -> Array:
+    """Return one column of all parts; what is constant in each may be so in all."""
+    if all(part.is_constant(table, name) for part in parts):
+        return joined([part.give(table, name) for part in parts])
+    whole = np.empty(sum(part.rows[table] for part in parts), _TABLES[table][name].dtype)
+    last = 0
     for part in parts:
-        columns = dict(part.trace.kernel_details)
-        columns["row"] = place[columns["row"] + before]
-        details.append(columns)
-        before += part.trace.device.rows
-    joined = _joined(first.kernel_details, details)
-    by_row = joined.take(np.argsort(joined["row"], kind="stable"))
-    return {"device": device.take(order), "kernel_details": by_row}
+        first, last = last, last + part.rows[table]
+        whole[first:last] = part.give(table, name)
+    return whole
+
+
+def _renumbered(before: np.int32, rows: Array) -> Array:
+    """Return rows of a table in which others now come before; -1 stays -1."""
+    moved: Array = rows + before
+    moved[rows < 0] = -1
+    return moved
