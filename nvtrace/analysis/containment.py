@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,7 @@ I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Inside:
+class _Inside(NamedTuple):
     """Rows of ranges, and the calls inside each: those from ``first`` to before ``last``."""
 
     rows: I64

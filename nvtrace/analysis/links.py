@@ -9,7 +9,7 @@ what torch.profiler takes, too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ NODE = "autograd::engine::evaluate_function: "
 _SEQUENCE = re.compile(r", seq = (\d+)")  # as torch's emit_nvtx writes it
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(NamedTuple):
     """Pairs of ranges.
 
     Attributes:

@@ -7,9 +7,8 @@ siblings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +24,7 @@ Mask = npt.NDArray[np.bool_]
 _FOREVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class Nest:
+class Nest(NamedTuple):
     """Some rows of a table as a forest, one per thread.
 
     Positions count through ``rows``, which are sorted by (thread, start, longer first).

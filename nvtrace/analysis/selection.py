@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,7 @@ Mask = npt.NDArray[np.bool_]
 Bounds = tuple[int | None, int | None]
 
 
-@dataclass(frozen=True)
-class Masks:
+class Masks(NamedTuple):
     """Chosen rows: masks over ranges, calls and device rows."""
 
     ranges: Mask
@@ -27,8 +26,7 @@ class Masks:
     device: Mask
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """Rows that a report counts, and the window it measures against.
 
     Attributes:

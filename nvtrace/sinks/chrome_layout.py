@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,7 @@ class Shape(IntEnum):
     LINK_END = 11
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(NamedTuple):
     """Some events in order.
 
     Attributes:

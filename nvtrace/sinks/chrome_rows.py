@@ -7,9 +7,8 @@ overwritten with blanks. Rows whose texts have one length are one array of bytes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +35,7 @@ class Values(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Number:
+class Number(NamedTuple):
     """A column of integers from 0, by row."""
 
     values: Source
@@ -47,8 +45,7 @@ class Number:
         return integers(values_of(self.values, rows))
 
 
-@dataclass(frozen=True, eq=False)
-class Thousandths:
+class Thousandths(NamedTuple):
     """A column of integers from 0, written as decimals of three digits: 1234 as 1.234."""
 
     values: Source
@@ -58,20 +55,18 @@ class Thousandths:
         return thousandths(values_of(self.values, rows))
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """One of a few constants of equal length: row ``i`` has ``table[index[i]]``."""
+class Choice(NamedTuple):
+    """One of a few constants of equal length: row ``i`` has ``table[place[i]]``."""
 
     table: Array
-    index: Source
+    place: Source
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the constants of the chosen rows, each as one value."""
-        return [self.table.take(values_of(self.index, rows))]
+        return [self.table.take(values_of(self.place, rows))]
 
 
-@dataclass(frozen=True, eq=False)
-class When:
+class When(NamedTuple):
     """Parts of the rows where ``present`` is true; blanks in the others."""
 
     present: Source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from nvtrace.sinks.chrome_texts import Source
 RowsOf = Callable[[I64], I64]
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """What a slice is called, and those of its ``args`` that many slices share.
 
     An arg is absent where its value is None, False or empty.
@@ -30,8 +29,7 @@ class Description:
         return {k: v for k, v in self.args.items() if v is not None and v is not False and v != ""}
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
+class Given(NamedTuple):
     """An arg of the slices for which ``present`` is true: an integer from 0, or a list of them.
 
     Attributes:
@@ -47,8 +45,7 @@ class Given:
     thousandths: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(NamedTuple):
     """The slices of a table.
 
     Attributes:

@@ -8,9 +8,8 @@ column. ``native/pages.c`` does the same faster, where it was built.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,8 +72,7 @@ _LENGTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], np.int64)
 _SHIFT = np.array([0, 56, 48, 40, 32, 16, 0, 0, 0, 0, 0, 0], np.int64)
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """A stretch of one column: what its values are and where their bytes lie.
 
     Attributes:
@@ -126,7 +124,7 @@ class Cells:
             Unusual: there is text or a blob among them.
         """
         real = self.serial == 7
-        values = replace(self, serial=np.where(real, 0, self.serial)).integers(0).astype(float)
+        values = self._replace(serial=np.where(real, 0, self.serial)).integers(0).astype(float)
         values[self.null] = np.nan
         found = _words(self.buffer, self.offset[real]).view(np.float64)
         values[real] = np.where(np.isnan(found), np.nan, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ class Kind(IntEnum):
     TEXTS = 3
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """One column that is wanted, and the number that stands for NULL and where it is missing."""
 
     kind: Kind
@@ -111,8 +110,7 @@ REALS = Wanted(Kind.REALS)
 TEXTS = Wanted(Kind.TEXTS)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Which rows to read: those whose ``column`` is one of ``values``, or is none of them.
 
     NULL counts as -1.
