@@ -139,8 +139,13 @@ class LaunchDetails:
 
     def of(self, row: int, names: Sequence[str]) -> list[int]:
         """Return some columns of one row, -1 where nothing is known."""
-        place = int(self._find(np.array([row]))[0])
-        return [int(self._details[name][place]) if place >= 0 else -1 for name in names]
+        # of the column's own type, or the search would turn all others into the row's
+        place = int(np.searchsorted(self._rows, self._rows.dtype.type(row)))
+        if place == len(self._rows) or self._rows[place] != row:
+            return [-1] * len(names)
+        if self._order is not None:
+            place = int(self._order[place])
+        return [int(self._details[name][place]) for name in names]
 
     def _places(self, rows: I64) -> I64:
         """Return the rows of ``details``, -1 none. The same rows are asked for many times over."""

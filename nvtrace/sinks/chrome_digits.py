@@ -12,17 +12,22 @@ Words = npt.NDArray[np.uint32]
 
 _GROUP = 10_000
 
+_NUMBERS = np.arange(_GROUP)[:, None]
+_ZEROS_LEAD = (_NUMBERS // (1000, 100, 10, 1) % 10 + ord("0")).astype(np.uint8)
+_BLANKS_LEAD = np.where(_NUMBERS < (1000, 100, 10, 0), np.uint8(ord(" ")), _ZEROS_LEAD)
+_POINT_LEADS = np.where([True, False, False, False], np.uint8(ord(".")), _ZEROS_LEAD[:1000])
 
-def _words(form: str, count: int) -> Words:
-    """Return ``form % n`` for n below ``count``: four bytes each, as one machine word."""
-    return np.frombuffer("".join(form % n for n in range(count)).encode(), np.uint32)
+
+def _words(digits: npt.NDArray[np.uint8]) -> Words:
+    """Return four bytes a row as one machine word each."""
+    return np.ascontiguousarray(digits).view(np.uint32).reshape(-1)
 
 
 # The last four digits: with leading zeros, or from row 10,000 on, where no digits precede, blanks.
-_LAST = np.concatenate([_words("%04d", _GROUP), _words("%4d", _GROUP)])
+_LAST = _words(np.concatenate([_ZEROS_LEAD, _BLANKS_LEAD]))
 _EARLIER = _LAST.copy()
 _EARLIER[_GROUP] = np.frombuffer(b"    ", np.uint32)[0]
-_FRACTIONS = _words(".%03d", 1000)
+_FRACTIONS = _words(_POINT_LEADS)
 
 
 def integers(values: Array) -> list[Words]:

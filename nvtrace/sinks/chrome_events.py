@@ -86,14 +86,12 @@ class RangeSlices:
 
     def _other_payload(self, row: int) -> int | float | str | None:
         """Return the payload of a range where it is no number that ``_counts`` accepts."""
-        if self._counts(np.array([row]))[0]:
-            return None
         ranges = self._trace.ranges
         kind, value = ranges["payload_type"][row], ranges["payload"][row]
+        if kind == PayloadType.NONE or self._counts(np.array([row]))[0]:
+            return None
         if kind in (PayloadType.INT, PayloadType.UINT):
             return int(value) if kind == PayloadType.INT else int(value.view(np.uint64))
-        if kind == PayloadType.NONE:
-            return None
         number = float(value.view(np.float64))
         return number if math.isfinite(number) else str(number)
 

@@ -59,7 +59,9 @@ class RangePaths:
 
     def text(self, row: int) -> str:
         """Return the names of the path of a range, outermost first, the middle of many left out."""
-        return self._text(int(self.codes(np.array([row], np.int32))[0]))
+        if not self._path[row]:
+            self.codes(np.array([row], np.int32))
+        return self._text(int(self._path[row]) - 1)
 
     def _text(self, code: int) -> str:
         text = self._texts.get(code)
