@@ -61,7 +61,9 @@ class Figures(NamedTuple):
     def once(cls, codes: npt.NDArray[Any], values: I64, counted: Mask, groups: int) -> Figures:
         """Return the figures of all rows, with totals of the ``counted`` rows alone."""
         every = cls.of(codes, values, groups)
-        total = sum_by(codes, np.where(counted, values, 0), groups)
+        total = every.total
+        if not counted.all():
+            total = sum_by(codes, np.where(counted, values, 0), groups)
         return cls(every.calls, total, every.maximum, every.minimum, summed=every.total)
 
 

@@ -140,15 +140,15 @@ def with_row(table: ReportTable, values: Mapping[str, object]) -> ReportTable:
 
 def grouped(*columns: npt.NDArray[Any]) -> tuple[I64, npt.NDArray[np.int32]]:
     """Return the distinct tuples of integer columns, shape (groups, columns), and rows' groups."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        distinct, own = factorize(column.astype(np.int64))
-        _, dense = factorize(codes * max(len(distinct), 1) + own)
-        codes = dense.astype(np.int64)
+    _, codes = factorize(columns[0])
+    for column in columns[1:]:
+        distinct, own = factorize(column)
+        if len(distinct) > 1:
+            _, codes = factorize(codes * np.int64(len(distinct)) + own)
     first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1, dtype=np.int32)
     keys = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
-    return keys, codes.astype(np.int32)
+    return keys, codes
 
 
 def sort_order(columns: Sequence[Column], sorted_by: str) -> I64:

@@ -21,6 +21,7 @@ from nvtrace.analysis.summaries.columns import (
     text,
     time,
 )
+from nvtrace.model.arrays import constant
 from nvtrace.model.schema import Attribution, RangeKind, RangeStyle
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -67,7 +68,11 @@ def operator_view(
     """
     operators = measures.operators
     ranges = measures.trace.ranges
-    thread = ranges["thread"][operators.rows] if thread_sep else np.full(len(operators.rows), -1)
+    thread = (
+        ranges["thread"][operators.rows]
+        if thread_sep
+        else constant(-1, len(operators.rows), np.int32)
+    )
     keys, codes = grouped(thread, measures.explained.range_name[operators.rows])
     levels = [_operators(measures, keys, codes)]
     if op_detail and len(keys):

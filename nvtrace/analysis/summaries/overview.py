@@ -122,8 +122,10 @@ def _device_rows(measures: Measures) -> list[_Row]:
 
 def _union_row(side: str, name: str, table: Table, chosen: Mask, measures: Measures) -> _Row:
     window = measures.selection.window
-    rows = np.flatnonzero(chosen)
-    start, end = table["start"][rows], table["end"][rows]
+    start, end = table["start"], table["end"]
+    if not chosen.all():
+        rows = np.flatnonzero(chosen)
+        start, end = start[rows], end[rows]
     return _Row(side, name, _overlapping(start, end, window), Union(start, end).within(window))
 
 
