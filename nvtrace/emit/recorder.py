@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Callable
 from itertools import count
 from time import time_ns
-from typing import Any
 
 from nvtrace.emit import Calls, Emitter, Label
 from nvtrace.emit.native import BestNest
@@ -142,23 +141,6 @@ class Recorder:
         else:
             thread.dropped += 1
         self._running.pop(handle, None)  # after it was written: take() must find it somewhere
-
-    def open(self, label: Label, at_ns: int) -> tuple[int, Any]:
-        """Open a start/end range that began at a given Unix time; returns its handle."""
-        onward = None if self._forward is None else self._forward.bind(label)
-        handle = next(self._next_handle)
-        self._running[handle] = (self.number(label), at_ns, self._nest.thread().tid)
-        return handle, None if onward is None else (onward.end, onward.start())
-
-    def close(self, handle: tuple[int, Any], at_ns: int | None) -> None:
-        """Close it at a given Unix time; None keeps no record of it."""
-        if at_ns is None:
-            self._running.pop(handle[0], None)
-        else:
-            self._close(handle[0], at_ns)
-        if handle[1] is not None:
-            end_onward, onward = handle[1]
-            end_onward(onward)
 
     def _mark(self, number: int) -> None:
         now, thread = time_ns(), self._nest.thread()
