@@ -126,7 +126,8 @@ def test_o25_a_bad_file_among_good_ones_is_named_and_nothing_half_written(tmp_pa
     out.mkdir()
     (out / "old.json").write_text("old")
     monkeypatch.setattr(
-        "nvtrace.sinks.chrome.render", lambda *_: (_ for _ in ()).throw(OSError(28, "full"))
+        "nvtrace.sinks.chrome_json.ChromeJson.pieces",
+        lambda *_: (_ for _ in ()).throw(OSError(28, "full")),
     )
     with pytest.raises(OutputError):
         trace.export(out / "old.json")
