@@ -68,12 +68,8 @@ def command(
             *runs,
             views=asked,
             whole=whole,
-            steps=selection.steps,
-            time=selection.time,
-            rank=selection.rank,
-            step_range=selection.step_range,
-            rules=selection.rules,
             progress=progress,
+            **selection._asdict(),
         )
     emit(report, output)
     return 0 if fail_above is None else _judged(report, len(after), fail_above)

@@ -35,7 +35,7 @@ Verb = Callable[..., Any]
 
 
 class Selection(NamedTuple):
-    """What part of a trace is asked about, and what its ranges are taken for."""
+    """What part of a trace is asked about, and what its ranges are taken for: as arguments."""
 
     steps: values.Bounds | None
     time: values.Bounds | None

@@ -47,10 +47,6 @@ def command(
             sorted_by=sort,
             op_detail=op_detail,
             thread_sep=thread_sep,
-            steps=selection.steps,
-            time=selection.time,
-            rank=selection.rank,
-            step_range=selection.step_range,
-            rules=selection.rules,
+            **selection._asdict(),
         )
     emit(report, output)

@@ -66,12 +66,8 @@ def command(
             output,
             layers=layers or options.LAYERS,
             minimum_ns=minimum_ns,
-            steps=selection.steps,
-            time=selection.time,
-            rank=selection.rank,
-            step_range=selection.step_range,
-            rules=selection.rules,
             progress=progress,
+            **selection._asdict(),
         )
     say_written(output, written)
 
