@@ -29,8 +29,9 @@ class CpuMeter:
 
         Children and system are left out of a window too short for the kernel's clock ticks.
         """
+        own = process_time_ns() - self._own  # read within the window at both ends
         window = max(perf_counter_ns() - self._wall, 1)
-        found = [CpuUsage("CPU(Process)", process_time_ns() - self._own, window)]
+        found = [CpuUsage("CPU(Process)", own, window)]
         if window < _SHORTEST_NS:
             return tuple(found)
         children = self._child_seconds() - self._children
