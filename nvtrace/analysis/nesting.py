@@ -206,25 +206,21 @@ def _by_chain(end: I64) -> tuple[I32, I32]:
 def _cross_an_earlier(start: I64, end: I64) -> Mask:
     """Return which ranges of one thread start inside an earlier one and end after it.
 
-    For each range, from the last to the first, the nearest smaller end among the earlier ranges
-    decides: it lies inside the range or none does. Ends are kept in a linked list that shrinks.
+    They are those with an earlier range among the ones that end within them: these are neighbours
+    in the order of ends, and the earliest of 2^n neighbours is known for one n after the other.
     """
-    values, ranks = np.unique(end, return_inverse=True)
-    ends = values.tolist()
-    left = np.bincount(ranks, minlength=len(ends)).tolist()
-    smaller = list(range(-1, len(ends) - 1))
-    larger = list(range(1, len(ends) + 1))
+    order = np.argsort(end, kind="stable")
+    ends = end[order]
+    first = np.searchsorted(ends, start, side="right")
+    last = np.searchsorted(ends, end, side="left")
     crossing = np.zeros(len(start), np.bool_)
-    begins = start.tolist()
-    for row, rank in reversed(list(enumerate(ranks.tolist()))):
-        before = smaller[rank]
-        if before >= 0 and ends[before] > begins[row] and ends[rank] > begins[row]:
-            crossing[row] = True
-        left[rank] -= 1
-        if not left[rank]:
-            after = larger[rank]
-            if after < len(ends):
-                smaller[after] = before
-            if before >= 0:
-                larger[before] = after
+    earliest, size = order, 1
+    asked = np.flatnonzero(last > first)
+    while len(asked):
+        decided = last[asked] - first[asked] < 2 * size
+        here = asked[decided]
+        crossing[here] = np.minimum(earliest[first[here]], earliest[last[here] - size]) < here
+        asked = asked[~decided]
+        earliest = np.minimum(earliest[:-size], earliest[size:])
+        size *= 2
     return crossing
