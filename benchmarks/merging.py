@@ -1,14 +1,16 @@
-"""Eight reports of 10^6 kernels as one."""
+"""Eight reports of 10^6 kernels: as one, and one beside the other."""
 
 from __future__ import annotations
 
 import os
 
-from bench import Bench, say
+from bench import NVTRACE, Bench, say
 from goals import Goal
-from truth import check_merged
+from measuring import run
+from truth import check_compared, check_merged
 
 COPIES = 8
+MOST = 1.1 * COPIES
 
 
 def goals(bench: Bench) -> list[Goal]:
@@ -21,8 +23,24 @@ def goals(bench: Bench) -> list[Goal]:
     merged, said = bench.summary(*copies)
     say(f"nvtrace summary, {COPIES} reports of 1e6 kernels", merged)
     bench.wrong.extend(check_merged(report, COPIES, said))
-    figure = f"summary, {COPIES} times 1e6 kernels"
+    out = bench.folder / "compared.json"
+    compared = run([*NVTRACE, "compare", *copies, "--format", "json"], out)
+    say(f"nvtrace compare, {COPIES} reports of 1e6 kernels", compared)
+    bench.wrong.extend(check_compared(report, out))
     return [
-        Goal(figure, merged.cpu_s, "CPU s", "one", one.cpu_s, COPIES * 1.1),
-        Goal(f"{figure}: peak", merged.peak_mb, "MB", "one", one.peak_mb, 2),
+        goal
+        for verb, cost in (("summary", merged), ("compare", compared))
+        for goal in (
+            Goal(
+                f"{verb}, {COPIES} times 1e6 kernels", cost.cpu_s, "CPU s", "one", one.cpu_s, MOST
+            ),
+            Goal(
+                f"{verb}, {COPIES} times 1e6 kernels: peak",
+                cost.peak_mb,
+                "MB",
+                "one",
+                one.peak_mb,
+                2,
+            ),
+        )
     ]

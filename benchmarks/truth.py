@@ -81,6 +81,20 @@ def check_merged(report: Path, copies: int, summary: Path) -> list[str]:
     return _differences(f"{copies} times {report.name}", pairs)
 
 
+def check_compared(report: Path, comparison: Path) -> list[str]:
+    """Compare what is said of copies of one report with what must be: nothing changed."""
+    views = json.loads(comparison.read_text(encoding="utf-8"))["views"]
+    steps, kernels = views["steps"], views["kernel"]
+    changed = {row["name"] for row in kernels if row["gpu_change_ns"] or row["status"] != "both"}
+    known = {row["name"] for row in truth_of(report)["kernels"]}
+    pairs = {
+        "changes of the step time": ({row["change"] for row in steps[1:]}, {0.0}),
+        "kernels that changed": (changed, set()),
+        "kernels, of steps alone": ({row["name"] for row in kernels} & known != set(), True),
+    }
+    return _differences(f"comparing {report.name} with itself", pairs)
+
+
 def check_timeline(report: Path, timeline: Path) -> list[str]:
     """Compare a timeline's kernels, time and arrows with the truth; return what differs."""
     opened = gzip.open if timeline.suffix == ".gz" else open
