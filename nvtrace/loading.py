@@ -32,7 +32,8 @@ def load(
         path: a SQLite export of Nsight Systems, or a ``.nsys-rep`` or ``.qdrep`` report (exported
             by nsys, which must be installed); a folder or a glob of them; or several of all these.
             Several files become one trace, on one clock where they say when they began.
-        details: also read what only timelines show, such as launch shapes of kernels.
+        details: also read what only timelines show, such as launch shapes of kernels, and put the
+            rows of several files in the order of time.
         progress: called with a line of text while long work goes on.
 
     Raises:
@@ -49,7 +50,8 @@ def load(
     files = _each_run_once(list(named.values()))
     if len(files) == 1:
         return Trace.of(_read(files[0], details, progress))
-    return Trace.of(merge(_each(files, details, progress)))
+    sizes = [file.stat().st_size for file in files]
+    return Trace.of(merge(_each(files, details, progress), by_time=details, sizes=sizes))
 
 
 def _each(files: Sequence[Path], details: bool, progress: Progress | None) -> Iterator[TraceData]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nvtrace.analysis.classification import DOMAIN
+from nvtrace.analysis.intervals import by_start
 from nvtrace.analysis.measures import Measures
 from nvtrace.model.arrays import distinct
 from nvtrace.model.schema import DeviceKind, RangeFlag
@@ -117,7 +118,8 @@ def _guessed_steps(measures: Measures) -> list[Note]:
         ]
     if not len(steps) or not explained.range_guessed[steps].any():
         return []
-    name = measures.trace.strings[int(explained.range_name[steps[0]])]
+    first = by_start(measures.trace.ranges, steps)[0]
+    name = measures.trace.strings[int(explained.range_name[first])]
     return [
         Note(
             "steps_by_name",

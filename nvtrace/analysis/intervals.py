@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import distinct, stable_order
+from nvtrace.model.arrays import distinct, stable_order, time_order
+from nvtrace.model.table import Table
 
 I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
@@ -96,11 +98,15 @@ class Union:
     """
 
     def __init__(self, starts: I64, ends: I64) -> None:
-        if (starts[1:] < starts[:-1]).any():
-            order = np.argsort(starts, kind="stable")
-            starts, ends = starts[order], ends[order]
-        self._starts = starts
-        self._reach = np.maximum.accumulate(ends)
+        reach = np.empty_like(ends)
+        runs = ascending_runs(starts)
+        for run in runs:
+            np.maximum.accumulate(ends[run], out=reach[run])
+        if len(runs) > 1:
+            # sorted each for itself they leave the same gaps: where all that began is over, its
+            # ends are the smallest of all; elsewhere one of as many lies no earlier than the next
+            starts, reach = np.sort(starts, kind="stable"), np.sort(reach, kind="stable")
+        self._starts, self._reach = starts, reach
         gaps = np.maximum(starts[1:] - self._reach[:-1], 0)
         self._gaps = np.cumsum(gaps, out=gaps)
 
@@ -117,6 +123,19 @@ class Union:
     def within(self, window: tuple[I64, I64]) -> int:
         """Return how much of the union lies in ``window``, disjoint intervals."""
         return int((self.before(window[1]) - self.before(window[0])).sum())
+
+
+def by_start(table: Table, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return chosen rows in the order of time, also where each file's stand behind another's."""
+    order = time_order({name: table[name][rows] for name in ("start", "end")})
+    found: npt.NDArray[Any] = rows[order]
+    return found
+
+
+def ascending_runs(starts: I64) -> list[slice]:
+    """Return where in ``starts`` they ascend: all of one file, and then of the next."""
+    breaks = np.flatnonzero(starts[1:] < starts[:-1]) + 1
+    return [slice(*bounds) for bounds in pairwise([0, *breaks.tolist(), len(starts)])]
 
 
 def merged(starts: I64, ends: I64) -> tuple[I64, I64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.analysis.intervals import by_start
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, text, time
 from nvtrace.model.schema import PHASES, PayloadType, RangeFlag, RangeKind, RangeStyle
@@ -32,7 +33,7 @@ def ranges_table(measures: Measures, *, marks: bool = False) -> ReportTable:
     chosen = measures.selection.ranges
     if not marks:
         chosen = chosen & (ranges["style"] != RangeStyle.MARK)
-    rows = np.flatnonzero(chosen)
+    rows = by_start(ranges, np.flatnonzero(chosen))
     recorded = measures.gpu_known[trace.threads["process"][ranges["thread"][rows]]]
     recorded &= ranges["style"][rows] != RangeStyle.MARK
     counted = recorded & (measures.contained_graphs[rows] == 0)

@@ -57,7 +57,7 @@ class Explained:
             phase inferred; -1.
         device_how: Attribution.
         device_capture: row of the range around the creation of its graph node, -1 none.
-        step_rows: rows of ranges that are steps, by start.
+        step_rows: rows of ranges that are steps, ascending.
         step_numbers: their numbers, aligned with ``step_rows``.
         step_open: returns the row of the step open, on the thread or else in the process, for
             arrays of process, thread and moment (ns); -1.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model import schema
-from nvtrace.model.arrays import constant, is_constant, joined, picked, taken, time_order
+from nvtrace.model.arrays import picked, taken, time_order
+from nvtrace.model.growing import Change, GrowingTable
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
-from nvtrace.model.trace import Device, Note, Process, Recorded, TraceData
+from nvtrace.model.trace import Counter, Device, Domain, Note, Process, Recorded, TraceData
 
 Array = npt.NDArray[Any]
-Change = Callable[[Array], Array]
 
 _TABLES: dict[str, Mapping[str, schema.ColumnSpec]] = {
     "ranges": schema.RANGES,
@@ -30,6 +30,7 @@ _TABLES: dict[str, Mapping[str, schema.ColumnSpec]] = {
     "threads": schema.THREADS,
 }
 _BY_TIME = ("ranges", "calls", "device")
+_TIMES = ("start", "end", "time")
 
 _ALIGNED = Note(
     "clocks_aligned",
@@ -43,55 +44,158 @@ _NOT_ALIGNED = Note(
 )
 
 
-def merge(traces: Iterable[TraceData]) -> TraceData:
+def merge(
+    traces: Iterable[TraceData], *, by_time: bool = True, sizes: Sequence[int] = ()
+) -> TraceData:
     """Return the events of all ``traces`` on one clock.
 
     Clocks are aligned by the Unix time of each trace's zero. Where one is unknown, every trace
-    starts at 0 and a note says so. Devices with one UUID become one. Columns of traces that nobody
-    else holds are let go as they are joined.
+    starts at 0 and a note says so. Devices with one UUID become one. Of traces that come one by one
+    none is held while the next is made.
+
+    Args:
+        traces: in the order in which their processes are to come.
+        by_time: put all rows in the order of time, instead of those of each trace behind those of
+            the one before.
+        sizes: how large each is beside the others, where that is known: memory is reserved by it.
     """
-    traces = list(traces)
-    if len(traces) == 1:
-        return traces[0]
-    origins = [trace.origin_unix_ns for trace in traces]
-    known = [origin for origin in origins if origin is not None]
-    aligned = len(known) == len(traces)
-    zero = min(known) if aligned else 0
-    offsets = [(origin or 0) - zero if aligned else 0 for origin in origins]
-    strings = Strings()
-    categories = Strings()
-    devices: list[Device] = []
-    parts = [
-        _Part(trace, offset, strings, categories, devices, _before(traces, place))
-        for place, (trace, offset) in enumerate(zip(traces, offsets, strict=True))
-    ]
-    merged = TraceData(
-        strings=strings,
-        domains=tuple(
-            domain._replace(process=domain.process + part.base["processes"])
-            for part in parts
-            for domain in part.trace.domains
-        ),
-        categories=tuple(categories),
-        processes=tuple(process for part in parts for process in part.processes()),
-        devices=tuple(devices),
-        cpu=tuple(usage for trace in traces for usage in trace.cpu),
-        counters=tuple(counter for part in parts for counter in part.counters()),
-        sources=tuple(
-            source._replace(offset_ns=source.offset_ns + offset)
-            for trace, offset in zip(traces, offsets, strict=True)
-            for source in trace.sources
-        ),
-        notes=_notes(traces, aligned),
-        recorded=_recorded(traces),
-        origin_unix_ns=zero if aligned else None,
-        shift_ns=0,
-        capture_start=min(
-            trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
-        ),
-    )
-    del traces
-    return replace(merged, **_tables(parts))
+    coming = iter(traces)
+    first, second = next(coming), next(coming, None)
+    if second is None:
+        return first
+    whole = _Whole(sizes)
+    whole.add(first)
+    del first
+    whole.add(second)
+    del second
+    for trace in coming:
+        whole.add(trace)
+        del trace  # before the next one is made
+    return whole.finished(by_time)
+
+
+class _Part(NamedTuple):
+    """What of one trace is kept beside its rows.
+
+    Attributes:
+        trace: the trace without its large tables.
+        base: how many rows of each kind came before it.
+        devices: row in the whole of each of its devices.
+    """
+
+    trace: TraceData
+    base: Mapping[str, int]
+    devices: Array
+
+    def processes(self) -> list[Process]:
+        recorded = self.trace.recorded.device
+        return [one._replace(device_recorded=recorded) for one in self.trace.processes]
+
+    def counters(self) -> list[Counter]:
+        return [
+            counter._replace(
+                device=int(self.devices[counter.device]) if counter.device >= 0 else -1,
+                process=counter.process + self.base["processes"] if counter.process >= 0 else -1,
+            )
+            for counter in self.trace.counters
+        ]
+
+    def domains(self) -> list[Domain]:
+        before = self.base["processes"]
+        return [one._replace(process=one.process + before) for one in self.trace.domains]
+
+
+class _Whole:
+    """All traces so far."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self._strings, self._categories = Strings(), Strings()
+        self._devices: list[Device] = []
+        self._parts: list[_Part] = []
+        self._tables = {name: GrowingTable(spec) for name, spec in _TABLES.items()}
+
+    def add(self, trace: TraceData) -> None:
+        """Add a trace, its times still its own."""
+        parts = [part.trace for part in self._parts]
+        base = {
+            **{name: table.rows for name, table in self._tables.items()},
+            **{
+                kind: sum(len(getattr(part, kind)) for part in parts)
+                for kind in ("processes", "domains", "counters")
+            },
+        }
+        rows = [_device_row(self._devices, one, base["processes"]) for one in trace.devices]
+        empty: dict[str, Any] = {name: Table.empty(spec) for name, spec in _TABLES.items()}
+        part = _Part(replace(trace, **empty), base, np.array(rows, np.int32))
+        self._parts.append(part)
+        changes = self._changes(part)
+        for name, table in self._tables.items():
+            table.add(getattr(trace, name), changes.get(name, {}), self._share_so_far())
+
+    def _share_so_far(self) -> float:
+        """Return how much of everything was added, from 0 to 1, as far as that is known."""
+        known = len(self._sizes) >= len(self._parts) and sum(self._sizes) > 0
+        return sum(self._sizes[: len(self._parts)]) / sum(self._sizes) if known else 1.0
+
+    def _changes(self, part: _Part) -> Mapping[str, Mapping[str, Change]]:
+        """Return what must be done to columns of a part, by table and name."""
+        named = partial(taken, self._strings.intern_all(part.trace.strings))
+        category = partial(taken, self._categories.intern_all(part.trace.categories))
+        moved = {kind: partial(_renumbered, np.int32(n)) for kind, n in part.base.items()}
+        owner = {"thread": moved["threads"], "process": moved["processes"]}
+        return {
+            "ranges": {
+                **dict.fromkeys(("name", "text"), named),
+                **dict.fromkeys(("thread", "end_thread"), moved["threads"]),
+                "domain": moved["domains"],
+                "category": category,
+            },
+            "calls": {**owner, "name": named},
+            "device": {
+                **dict.fromkeys(("name", "short_name"), named),
+                "stream": moved["streams"],
+                "process": moved["processes"],
+            },
+            "kernel_details": {"row": moved["device"]},
+            "graph_nodes": owner,
+            "samples": {"counter": moved["counters"]},
+            "streams": {"device": partial(taken, part.devices), "process": moved["processes"]},
+            "threads": {"process": moved["processes"], "name": named},
+        }
+
+    def finished(self, by_time: bool) -> TraceData:
+        """Return the whole, which is used up."""
+        traces = [part.trace for part in self._parts]
+        origins = [trace.origin_unix_ns for trace in traces]
+        known = [origin for origin in origins if origin is not None]
+        aligned = len(known) == len(traces)
+        zero = min(known) if aligned else 0
+        offsets = [(origin or 0) - zero if aligned else 0 for origin in origins]
+        for table in self._tables.values():
+            table.shift(_TIMES, offsets)
+        return TraceData(
+            **_tables(self._tables, by_time),
+            strings=self._strings,
+            domains=tuple(domain for part in self._parts for domain in part.domains()),
+            categories=tuple(self._categories),
+            processes=tuple(process for part in self._parts for process in part.processes()),
+            devices=tuple(self._devices),
+            cpu=tuple(usage for trace in traces for usage in trace.cpu),
+            counters=tuple(counter for part in self._parts for counter in part.counters()),
+            sources=tuple(
+                source._replace(offset_ns=source.offset_ns + offset)
+                for trace, offset in zip(traces, offsets, strict=True)
+                for source in trace.sources
+            ),
+            notes=_notes(traces, aligned),
+            recorded=_recorded(traces),
+            origin_unix_ns=zero if aligned else None,
+            shift_ns=0,
+            capture_start=min(
+                trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
+            ),
+        )
 
 
 def _notes(traces: Sequence[TraceData], aligned: bool) -> tuple[Note, ...]:
@@ -120,94 +224,6 @@ def _recorded(traces: Sequence[TraceData]) -> Recorded:
     )
 
 
-def _before(traces: Sequence[TraceData], place: int) -> dict[str, int]:
-    earlier = traces[:place]
-    return {
-        "processes": sum(len(trace.processes) for trace in earlier),
-        "threads": sum(trace.threads.rows for trace in earlier),
-        "streams": sum(trace.streams.rows for trace in earlier),
-        "domains": sum(len(trace.domains) for trace in earlier),
-        "device": sum(trace.device.rows for trace in earlier),
-        "counters": sum(len(trace.counters) for trace in earlier),
-    }
-
-
-class _Part:
-    """One trace with its rows renumbered for the whole."""
-
-    def __init__(
-        self,
-        trace: TraceData,
-        offset: int,
-        strings: Strings,
-        categories: Strings,
-        devices: list[Device],
-        base: dict[str, int],
-    ) -> None:
-        empty: dict[str, Any] = {name: Table.empty(spec) for name, spec in _TABLES.items()}
-        self.trace = replace(trace, **empty)
-        self.base = base
-        self.rows = {name: getattr(trace, name).rows for name in _TABLES}
-        self._columns: dict[str, dict[str, Array]] = {
-            name: dict(getattr(trace, name)) for name in _TABLES
-        }
-        self._devices = np.array(
-            [_device_row(devices, device, base["processes"]) for device in trace.devices], np.int32
-        )
-        named = partial(taken, strings.intern_all(trace.strings))
-        category = partial(taken, categories.intern_all(trace.categories))
-        times = dict.fromkeys(("start", "end", "time"), partial(np.add, np.int64(offset)))
-        moved = {kind: partial(_renumbered, np.int32(before)) for kind, before in base.items()}
-        owner = {"thread": moved["threads"], "process": moved["processes"]}
-        self._changes: dict[str, dict[str, Change]] = {
-            "ranges": {
-                **times,
-                **dict.fromkeys(("name", "text"), named),
-                **dict.fromkeys(("thread", "end_thread"), moved["threads"]),
-                "domain": moved["domains"],
-                "category": category,
-            },
-            "calls": {**times, **owner, "name": named},
-            "device": {
-                **times,
-                **dict.fromkeys(("name", "short_name"), named),
-                "stream": moved["streams"],
-                "process": moved["processes"],
-            },
-            "kernel_details": {"row": moved["device"]},
-            "graph_nodes": {**times, **owner},
-            "samples": {**times, "counter": moved["counters"]},
-            "streams": {"device": partial(taken, self._devices), "process": moved["processes"]},
-            "threads": {"process": moved["processes"], "name": named},
-        }
-
-    def is_constant(self, table: str, name: str) -> bool:
-        """Return whether a column is known to hold one value, or holds none."""
-        return not self.rows[table] or is_constant(self._columns[table][name])
-
-    def give(self, table: str, name: str) -> Array:
-        """Let go of a column, and return it as it is in the whole."""
-        column = self._columns[table].pop(name)
-        change = self._changes[table].get(name, np.asarray)
-        if is_constant(column):
-            return constant(change(column[:1])[0], len(column), column.dtype)
-        changed: Array = change(column)
-        return changed
-
-    def processes(self) -> list[Process]:
-        recorded = self.trace.recorded.device
-        return [one._replace(device_recorded=recorded) for one in self.trace.processes]
-
-    def counters(self) -> list[Any]:
-        return [
-            counter._replace(
-                device=int(self._devices[counter.device]) if counter.device >= 0 else -1,
-                process=counter.process + self.base["processes"] if counter.process >= 0 else -1,
-            )
-            for counter in self.trace.counters
-        ]
-
-
 def _device_row(devices: list[Device], device: Device, processes: int) -> int:
     if device.uuid:
         for row, known in enumerate(devices):
@@ -218,35 +234,25 @@ def _device_row(devices: list[Device], device: Device, processes: int) -> int:
     return len(devices) - 1
 
 
-def _tables(parts: Sequence[_Part]) -> dict[str, Any]:
-    """Return the tables of the whole; those of the parts are used up."""
-    found = {
-        table: Table(spec, {name: _column(table, name, parts) for name in spec})
-        for table, spec in _TABLES.items()
-        if table not in _BY_TIME
-    }
-    for table in _BY_TIME:
-        found[table], order = _by_time(table, parts)
-        if table == "device":
-            found["kernel_details"] = _by_row(found["kernel_details"], order)
+def _tables(growing: Mapping[str, GrowingTable], by_time: bool) -> dict[str, Table]:
+    """Return the tables of the whole; ``growing`` is used up."""
+    found = {}
+    for name, table in growing.items():
+        columns = table.finished()
+        if by_time and name in _BY_TIME:
+            order = time_order(columns)
+            for key in columns:
+                columns[key] = picked(columns[key], order)
+            if name == "device":
+                place = order
+        found[name] = Table(table.spec, columns)
+    if by_time:
+        found["kernel_details"] = _by_row(found["kernel_details"], place)
     return found
 
 
-def _by_time(table: str, parts: Sequence[_Part]) -> tuple[Table, npt.NDArray[np.int64]]:
-    """Return a table in order of time, and that order of the parts' rows one after the other."""
-    spec = _TABLES[table]
-    columns = {
-        name: _column(table, name, parts) for name in ("start", "end", "kind") if name in spec
-    }
-    order = time_order(columns)
-    for name in spec:
-        column = columns.pop(name) if name in columns else _column(table, name, parts)
-        columns[name] = picked(column, order)
-        del column  # before the next one is made
-    return Table(spec, columns), order
-
-
 def _by_row(details: Table, order: npt.NDArray[np.int64]) -> Table:
+    """Return details of rows that were put in an order, in that order."""
     if not details.rows:
         return details
     place = np.empty(len(order), np.int32)
@@ -255,20 +261,10 @@ def _by_row(details: Table, order: npt.NDArray[np.int64]) -> Table:
     return Table(details.spec, {**details, "row": rows}).take(np.argsort(rows, kind="stable"))
 
 
-def _column(table: str, name: str, parts: Sequence[_Part]) -> Array:
-    """Return one column of all parts; what is constant in each may be so in all."""
-    if all(part.is_constant(table, name) for part in parts):
-        return joined([part.give(table, name) for part in parts])
-    whole = np.empty(sum(part.rows[table] for part in parts), _TABLES[table][name].dtype)
-    last = 0
-    for part in parts:
-        first, last = last, last + part.rows[table]
-        whole[first:last] = part.give(table, name)
-    return whole
-
-
 def _renumbered(before: np.int32, rows: Array) -> Array:
     """Return rows of a table in which others now come before; -1 stays -1."""
+    if not before:
+        return rows
     moved: Array = rows + before
     moved[rows < 0] = -1
     return moved

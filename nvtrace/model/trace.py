@@ -127,7 +127,8 @@ class TraceData:
     """The tables of one trace.
 
     Rows of ``ranges``, ``calls`` and ``device`` are sorted by start, longer first (``device``: then
-    by kind), those of ``kernel_details`` by row. Times are int64 ns relative to the first event;
+    by kind), those of ``kernel_details`` by row; of several files that were read without details,
+    those of one stand behind those of another. Times are int64 ns relative to the first event;
     ``origin_unix_ns + t`` is absolute time where the origin is known. ``shift_ns`` is what was
     subtracted from the input's own times, and ``capture_start`` is where the capture itself began:
     work stamped before it is kept but widens no window.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from builders import Capture, Node
+from oracle import random_capture
 
 import nvtrace
+from nvtrace.analysis.reporting import VIEWS
 from nvtrace.model.merging import merge
 from nvtrace.model.schema import DeviceKind
-from nvtrace.model.trace import Note, Recorded
+from nvtrace.model.trace import Note, Recorded, TraceData
 from nvtrace.trace import Trace
 
 SECOND = 10**9
@@ -168,3 +171,43 @@ def test_totals_are_those_of_the_parts(count):
 def test_notes_of_the_parts_name_their_file():
     noted = replace(rank(0).trace(), notes=(Note("x", "something"),))
     assert merge([noted, rank(1).trace()]).notes[-1] == Note("x", "rank0.sqlite: something")
+
+
+def test_rows_of_one_file_behind_those_of_another():
+    captures = [rank(0, origin=SECOND + 7), rank(1, origin=SECOND)]
+    captures[1].run(500, 510, 0, name="copy", kind=DeviceKind.MEMCPY, pid=77, bytes=12, stream=9)
+    trace = merge([capture.trace() for capture in captures], by_time=False)
+    assert trace.ranges["start"].tolist() == [7, 17, 0, 10]
+    assert trace.ranges["thread"].tolist() == [0, 0, 1, 1]
+    assert trace.device["start"].tolist() == [47, 40, 500]
+    assert trace.device["bytes"].tolist() == [-1, -1, 12]
+    assert trace.device["stream"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_in_either_order_all_reports_say_the_same(seed):
+    captures = [random_capture(3 * seed + number) for number in range(3)]
+    for number, capture in enumerate(captures):
+        capture.source, capture.rank, capture.origin = f"r{number}.sqlite", number, SECOND + number
+        capture.phase("dispatch", 3, 9 + number)
+    said = []
+    for by_time in (True, False):
+        trace = Trace.of(merge([one.trace() for one in captures], by_time=by_time))
+        reports = [trace.summary(VIEWS, op_detail=True), trace.ranges_report(marks=True)]
+        reports += [trace.summary(VIEWS, time=(5, 20)), trace.ranges_report(rank=1)]
+        said.append([report.to_dict() for report in reports])
+    assert said[0] == said[1]
+
+
+def test_traces_that_come_one_by_one_are_not_held():
+    held: list[weakref.ref[TraceData]] = []
+
+    def coming():
+        for number in range(5):
+            assert sum(one() is not None for one in held) <= 1
+            trace = rank(number).trace()
+            held.append(weakref.ref(trace))
+            yield trace
+            del trace
+
+    assert len(merge(coming()).processes) == 5

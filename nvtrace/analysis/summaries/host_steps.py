@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
-from nvtrace.analysis.intervals import sum_by, union_by
+from nvtrace.analysis.intervals import by_start, sum_by, union_by
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import text, time
 from nvtrace.analysis.summaries.user_defined import process_label
@@ -39,8 +39,9 @@ def has_host_steps(trace: TraceData) -> bool:
 def host_steps_view(measures: Measures) -> ReportTable:
     """Return one row a step, and one for all: host time of each part, adding up to the step."""
     explained, ranges = measures.explained, measures.trace.ranges
-    steps = explained.step_rows[measures.selection.steps].astype(np.int64)
-    numbers = explained.step_numbers[measures.selection.steps]
+    rows = explained.step_rows[measures.selection.steps]
+    steps = by_start(ranges, rows).astype(np.int64)
+    numbers = explained.step_numbers[np.searchsorted(explained.step_rows, steps)]
     wall = ranges["end"][steps] - ranges["start"][steps]
     kinds, owners, own = _own_times(measures, steps)
     parts = []
@@ -84,7 +85,7 @@ def _own_times(
     """Return kind, place of the step and time without inner parts of what lies in each step."""
     explained, ranges = measures.explained, measures.trace.ranges
     wanted = among(explained.range_kind, _PARTS) & (ranges["style"] == RangeStyle.PUSH_POP)
-    rows = np.flatnonzero(wanted)
+    rows = by_start(ranges, np.flatnonzero(wanted))
     parent = explained.range_parent[rows]
     nearest = nearest_of(wanted, explained.range_parent, explained.range_levels)
     above = np.where(parent >= 0, nearest[np.maximum(parent, 0)], -1)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.intervals import Union, spans
+from nvtrace.analysis.intervals import Union, ascending_runs, spans
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, percent, share, text, time
 from nvtrace.model.schema import DeviceKind, RangeKind, RangeStyle
@@ -126,7 +126,8 @@ def _union_row(side: str, name: str, table: Table, chosen: Mask, measures: Measu
     if not chosen.all():
         rows = np.flatnonzero(chosen)
         start, end = start[rows], end[rows]
-    return _Row(side, name, _overlapping(start, end, window), Union(start, end).within(window))
+    calls = sum(_overlapping(start[run], end[run], window) for run in ascending_runs(start))
+    return _Row(side, name, calls, Union(start, end).within(window))
 
 
 def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> int:

@@ -1,0 +1,107 @@
+"""A table to which one part after the other is added, without a copy of all of them beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nvtrace.model.arrays import constant, is_constant
+from nvtrace.model.schema import ColumnSpec
+from nvtrace.model.table import Table
+
+Array = npt.NDArray[Any]
+Change = Callable[[Array], Array]
+
+
+class GrowingTable:
+    """The columns of all parts so far.
+
+    Args:
+        spec: the catalogue entry that names the columns and their dtypes.
+    """
+
+    def __init__(self, spec: Mapping[str, ColumnSpec]) -> None:
+        self.spec = spec
+        self._columns = {name: _Growing(column.dtype) for name, column in spec.items()}
+        self._bounds = [0]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows so far."""
+        return self._bounds[-1]
+
+    def add(self, part: Table, changes: Mapping[str, Change], share: float) -> None:
+        """Add rows.
+
+        Args:
+            part: the rows.
+            changes: by column, what becomes of its values; each value by itself.
+            share: how much of everything there is then, from 0 to 1: memory is reserved by it.
+        """
+        self._bounds.append(self.rows + part.rows)
+        for name, column in self._columns.items():
+            values = _changed(part[name], changes.get(name))
+            # untouched memory costs nothing, but to be moved for a few rows more does
+            column.add(values, int(self.rows / share * 1.0625))
+
+    def shift(self, names: Iterable[str], offsets: Sequence[int]) -> None:
+        """Add to some columns what each part's are to be moved by."""
+        for name in self._columns.keys() & names:
+            for bounds, offset in zip(pairwise(self._bounds), offsets, strict=True):
+                self._columns[name].shift(slice(*bounds), offset)
+
+    def finished(self) -> dict[str, Array]:
+        """Return the columns; the table is used up."""
+        return {name: self._columns.pop(name).finished() for name in self.spec}
+
+
+def _changed(values: Array, change: Change | None) -> Array:
+    if change is None or not len(values):
+        return values
+    if is_constant(values):
+        return constant(change(values[:1])[0], len(values), values.dtype)
+    return change(values)
+
+
+class _Growing:
+    """One column: constant, in the memory of one value, as long as its parts are so."""
+
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self._rows = 0
+        self._column: Array = np.empty(0, dtype)
+
+    def add(self, values: Array, expected: int) -> None:
+        """Add rows; ``expected`` is how many there may be at last."""
+        first, self._rows = self._rows, self._rows + len(values)
+        if not len(values):
+            return
+        if is_constant(values) and (not first or self._holds_only(values[0])):
+            self._column = constant(values[0], self._rows, self._column.dtype)
+            return
+        room = 0 if is_constant(self._column) else len(self._column)
+        if room < self._rows:
+            column = np.empty(max(expected, self._rows, room * 3 // 2), self._column.dtype)
+            column[:first] = self._column[:first]
+            self._column = column
+        self._column[first : self._rows] = values
+
+    def _holds_only(self, value: Any) -> bool:
+        return is_constant(self._column) and bool(self._column[0] == value)
+
+    def shift(self, rows: slice, offset: int) -> None:
+        """Add ``offset`` to some rows."""
+        if not offset or rows.start == rows.stop:
+            return
+        if is_constant(self._column):
+            self._column = self._column.copy()
+        self._column[rows] += offset
+
+    def finished(self) -> Array:
+        """Return the column."""
+        if not is_constant(self._column):
+            self._column.resize(self._rows, refcheck=False)
+        return self._column
