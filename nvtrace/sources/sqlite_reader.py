@@ -47,10 +47,14 @@ class SqliteReader:
         uri = f"file:{quote(str(path.absolute()))}?mode=ro{'' if pending else '&immutable=1'}"
         try:
             self._connection = sqlite3.connect(uri, uri=True)
-            self._connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
+        except _ERRORS as error:
+            raise self._damaged(error) from error
+        self._connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
+        try:
             self.tables = self._tables()
             self._roots = self._plain_roots()
         except _ERRORS as error:
+            self._connection.close()
             raise self._damaged(error) from error
 
     def close(self) -> None:
