@@ -19,6 +19,8 @@ Bytes = bytes | memoryview
 
 _GZIP_BITS = 31
 _PIECES_AHEAD = 4
+# Linux keeps larger writes in larger blocks of memory, and to find those may cost it far more.
+_BYTES_AT_ONCE = 512 << 10
 
 
 class Output:
@@ -30,7 +32,9 @@ class Output:
 
     def write(self, piece: Bytes) -> None:
         """Write ``piece``."""
-        self._file.write(piece)
+        piece = memoryview(piece)
+        for first in range(0, len(piece), _BYTES_AT_ONCE):
+            self._file.write(piece[first : first + _BYTES_AT_ONCE])
         self.bytes += len(piece)
 
 
