@@ -8,7 +8,7 @@ import sysconfig
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-LIBRARIES = ("nvtrace.native.buffers", "nvtrace.native.pages")
+LIBRARIES = ("nvtrace.native.buffers", "nvtrace.native.pages", "nvtrace.native.timeline")
 
 
 class BuildNative(build_ext):

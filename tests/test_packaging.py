@@ -31,6 +31,7 @@ def native():
     from nvtrace.sources.cupti.shim import LIBRARY, Shim
     return Shim().counts().buffers == 0 if LIBRARY.exists() else None
 from nvtrace.emit.native import Block, BestNest
+from nvtrace.sinks import chrome_native
 from nvtrace.sources import sqlite_native
 print(json.dumps({
     "file": nvtrace.__file__,
@@ -39,6 +40,7 @@ print(json.dumps({
     "bare": importlib.util.find_spec("adapters") is not None,
     "buffers": native(),
     "pages": sqlite_native.library() is not None,
+    "timeline": chrome_native.library() is not None,
     "recorder": [Block.__module__, BestNest.__module__],
 }))
 """
@@ -63,7 +65,7 @@ def shipped() -> set[str]:
     return files | {"nvtrace/py.typed"}
 
 
-LIBRARIES = {"nvtrace/native/buffers.so", "nvtrace/native/pages.so"}
+LIBRARIES = {f"nvtrace/native/{name}.so" for name in ("buffers", "pages", "timeline")}
 RECORDER = f"nvtrace/native/recorder{sysconfig.get_config_var('EXT_SUFFIX')}"
 CALLS = RECORDER.replace("recorder", "calls")
 BUILT = {
@@ -172,7 +174,7 @@ def test_install_is_whole(kind: str, request: pytest.FixtureRequest, tmp_path: P
     assert found["typed"]
     assert not found["bare"], "a top-level package called adapters got installed"
     assert found["buffers"] is (True if BUILT[kind] >= LIBRARIES else None)
-    assert found["pages"] == (BUILT[kind] >= LIBRARIES)
+    assert found["pages"] == found["timeline"] == (BUILT[kind] >= LIBRARIES)
     native = ["nvtrace.native.recorder"] * 2
     plain = ["nvtrace.emit.blocks", "nvtrace.emit.nest"]
     assert found["recorder"] == (native if RECORDER in BUILT[kind] else plain)

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from nvtrace.model.arrays import I32, I64
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import COPY_KINDS, Attribution, DeviceKind
 from nvtrace.model.table import Table
 from nvtrace.sinks.chrome_layout import Layout
+from nvtrace.sinks.chrome_parts import Source
 from nvtrace.sinks.chrome_paths import RangePaths
 from nvtrace.sinks.chrome_slices import Description, Given, Slices, times
-from nvtrace.sinks.chrome_texts import Source
 
+Bools = npt.NDArray[np.bool_]
+
+_KINDS = {int(kind): kind.name.lower() for kind in DeviceKind}
+_ATTRIBUTIONS = {int(how): how.name.lower() for how in Attribution}
 # Of a launch, what its kernel decides as a rule; the grid goes with the size of the data.
 _PER_LAUNCH = (
     "block_x",
@@ -30,28 +35,29 @@ class DeviceSlices:
     """Describes the rows of ``device``."""
 
     def __init__(self, explained: Explained, layout: Layout) -> None:
-        self._explained = explained
         self._trace = explained.trace
+        self._how = explained.device_how
+        self._around, self._captured = explained.device_range, explained.device_capture
         self._lane = layout.device_lane
         self._paths = RangePaths(explained)
         device = self._device = explained.trace.device
         step, correlation, node = explained.device_step, device["correlation"], device["graph_node"]
         self._columns: tuple[Source, ...] = (
             *(device[name] for name in ("short_name", "name", "kind", "copy_kind", "stream")),
-            explained.device_how,
-            lambda rows: self._paths.codes(explained.device_range[rows]),
-            lambda rows: self._paths.codes(explained.device_capture[rows]),
+            self._how,
+            lambda rows: self._paths.codes(self._around[rows]),
+            lambda rows: self._paths.codes(self._captured[rows]),
         )
         self._numbers = (
-            Given("correlation", (correlation,), lambda rows: correlation[rows] > 0),
-            Given("step", (step,), lambda rows: step[rows] >= 0),
-            Given("graph_node", (node,), lambda rows: node[rows] > 0),
+            Given("correlation", (correlation,), correlation),
+            Given("step", (step,), step, 0),
+            Given("graph_node", (node,), node),
         )
         self._times = times(device["start"], device["end"])
 
     def kernels(self) -> Slices:
         """Return the slices of kernels, with how they were launched."""
-        details = LaunchDetails(self._trace.kernel_details)
+        details = LaunchDetails(self._trace.kernel_details, self._device.rows)
         x, y, z = (details.column(f"grid_{axis}") for axis in "xyz")
         rest = [details.column(name) for name in _PER_LAUNCH]
 
@@ -66,7 +72,7 @@ class DeviceSlices:
             }
             return Description(what.name, what.category, {**what.args, **args})
 
-        numbers = *self._numbers, Given("grid", (x, y, z), lambda rows: x(rows) > 0)
+        numbers = *self._numbers, Given("grid", (x, y, z), x)
         return Slices((*self._columns, *rest), describe, numbers, self._lane, *self._times)
 
     def others(self) -> Slices:
@@ -82,7 +88,7 @@ class DeviceSlices:
 
         numbers = (
             *self._numbers,
-            Given("bytes", (size,), lambda rows: size[rows] >= 0),
+            Given("bytes", (size,), size, 0),
             Given(
                 "bandwidth_gb_per_s",
                 (rate,),
@@ -93,74 +99,61 @@ class DeviceSlices:
         return Slices(self._columns, self._describe, numbers, self._lane, *self._times)
 
     def _describe(self, row: int) -> Description:
-        device, strings, explained = self._device, self._trace.strings, self._explained
+        device, strings, streams = self._device, self._trace.strings, self._trace.streams
         name, full = strings[device["short_name"][row]], strings[device["name"][row]]
-        kind = DeviceKind(device["kind"][row])
-        copy_kind = COPY_KINDS.get(int(device["copy_kind"][row]))
-        streams, stream = self._trace.streams, int(device["stream"][row])
+        kind, stream = int(device["kind"][row]), int(device["stream"][row])
         number = int(streams["device"][stream])
-        around, captured = (
-            int(ranges[row]) for ranges in (explained.device_range, explained.device_capture)
-        )
+        around, captured = int(self._around[row]), int(self._captured[row])
+        copy = COPY_KINDS.get(int(device["copy_kind"][row])) if kind == DeviceKind.MEMCPY else None
         args = {
             "full_name": full if full != name else None,
-            "copy_kind": copy_kind if kind == DeviceKind.MEMCPY else None,
+            "copy_kind": copy,
             "stream": int(streams["stream"][stream]),
             "context": int(streams["context"][stream]),
             "device": self._trace.devices[number].ordinal if number >= 0 else None,
-            "attribution": Attribution(explained.device_how[row]).name.lower(),
+            "attribution": _ATTRIBUTIONS[self._how[row]],
             "range": self._paths.text(around) if around >= 0 else None,
             "captured_in": self._paths.text(captured) if captured >= 0 else None,
         }
-        return Description(name, kind.name.lower(), args)
+        return Description(name, _KINDS[kind], args)
 
 
 class LaunchDetails:
-    """How kernels were launched, by row of ``device``."""
+    """How kernels were launched, by row of ``device``.
 
-    def __init__(self, details: Table) -> None:
-        rows = details["row"]
+    Args:
+        details: the table of that name.
+        rows: how many rows of ``device`` there are.
+    """
+
+    def __init__(self, details: Table, rows: int) -> None:
         self._details = details
-        self._order = None if (rows[1:] > rows[:-1]).all() else np.argsort(rows)
-        self._rows = rows if self._order is None else rows[self._order]
-        self._last: tuple[I64, I64] | None = None
+        self._place: I32 = np.full(rows, -1, np.int32)
+        self._place[details["row"]] = np.arange(details.rows)
+        self._last: tuple[I64, I32, Bools | None] | None = None
 
     def column(self, name: str) -> Callable[[I64], I32]:
         """Return the way to read a column, which gives -1 where nothing is known."""
         values = self._details[name]
 
         def read(rows: I64) -> I32:
-            place = self._places(rows)
+            place, unknown = self._places(rows)
             if not len(values):
                 return np.full(len(rows), -1, np.int32)
-            return np.where(place >= 0, values.take(place, mode="clip"), np.int32(-1))
+            found: I32 = values.take(place, mode="clip")
+            return found if unknown is None else np.where(unknown, np.int32(-1), found)
 
         return read
 
     def of(self, row: int, names: Sequence[str]) -> list[int]:
         """Return some columns of one row, -1 where nothing is known."""
-        # of the column's own type, or the search would turn all others into the row's
-        place = int(np.searchsorted(self._rows, self._rows.dtype.type(row)))
-        if place == len(self._rows) or self._rows[place] != row:
-            return [-1] * len(names)
-        if self._order is not None:
-            place = int(self._order[place])
-        return [int(self._details[name][place]) for name in names]
+        place = int(self._place[row])
+        return [int(self._details[name][place]) if place >= 0 else -1 for name in names]
 
-    def _places(self, rows: I64) -> I64:
-        """Return the rows of ``details``, -1 none. The same rows are asked for many times over."""
+    def _places(self, rows: I64) -> tuple[I32, Bools | None]:
+        """Return the rows of ``details``, and which there are not; the same are asked for often."""
         if self._last is None or self._last[0] is not rows:
-            self._last = rows, self._find(rows)
-        return self._last[1]
-
-    def _find(self, rows: I64) -> I64:
-        rows = rows.astype(self._rows.dtype)  # or the search would turn all others into int64
-        low = int(np.searchsorted(self._rows, rows.min()))
-        high = int(np.searchsorted(self._rows, rows.max(), side="right"))
-        if low == high:
-            return np.full(len(rows), -1)
-        near = self._rows[low:high]
-        place = np.minimum(np.searchsorted(near, rows), len(near) - 1)
-        known = near[place] == rows
-        place += low
-        return np.where(known, place if self._order is None else self._order[place], -1)
+            place = self._place[rows]
+            unknown = place < 0
+            self._last = rows, place, unknown if unknown.any() else None
+        return self._last[1:]

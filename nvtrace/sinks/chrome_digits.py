@@ -10,11 +10,13 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint32]
 
+FILLER = b"\0"  # stands in no JSON, which has control characters escaped
+
 _GROUP = 10_000
 
 _NUMBERS = np.arange(_GROUP)[:, None]
 _ZEROS_LEAD = (_NUMBERS // (1000, 100, 10, 1) % 10 + ord("0")).astype(np.uint8)
-_BLANKS_LEAD = np.where(_NUMBERS < (1000, 100, 10, 0), np.uint8(ord(" ")), _ZEROS_LEAD)
+_FILLERS_LEAD = np.where(_NUMBERS < (1000, 100, 10, 0), np.uint8(ord(FILLER)), _ZEROS_LEAD)
 _POINT_LEADS = np.where([True, False, False, False], np.uint8(ord(".")), _ZEROS_LEAD[:1000])
 
 
@@ -23,10 +25,10 @@ def _words(digits: npt.NDArray[np.uint8]) -> Words:
     return np.ascontiguousarray(digits).view(np.uint32).reshape(-1)
 
 
-# The last four digits: with leading zeros, or from row 10,000 on, where no digits precede, blanks.
-_LAST = _words(np.concatenate([_ZEROS_LEAD, _BLANKS_LEAD]))
+# The last four digits: with leading zeros, or from row 10,000 on, where no digits precede, fillers.
+_LAST = _words(np.concatenate([_ZEROS_LEAD, _FILLERS_LEAD]))
 _EARLIER = _LAST.copy()
-_EARLIER[_GROUP] = np.frombuffer(b"    ", np.uint32)[0]
+_EARLIER[_GROUP] = np.frombuffer(4 * FILLER, np.uint32)[0]
 _FRACTIONS = _words(_POINT_LEADS)
 
 

@@ -17,6 +17,8 @@ Bools = npt.NDArray[np.bool_]
 
 # Larger ones, which are rare, go with the description: formats have room for 56 bits at once.
 _LARGEST = 2**56 - 1
+_KINDS = {int(kind): kind.name.lower() for kind in RangeKind}
+_FLAGS = {name.lower(): int(flag) for name, flag in RangeFlag.__members__.items()}
 
 
 class RangeSlices:
@@ -43,7 +45,7 @@ class RangeSlices:
             ),
             self.describe,
             (
-                Given("step", (step,), lambda rows: step[rows] >= 0),
+                Given("step", (step,), step, 0),
                 Given(
                     "end_thread",
                     (lambda rows: tids[ranges["end_thread"][rows]],),
@@ -66,17 +68,17 @@ class RangeSlices:
         """Return the description of a range."""
         explained, trace = self._explained, self._trace
         ranges, strings = trace.ranges, trace.strings
-        flags = explained.range_flags[row]
+        flags = int(explained.range_flags[row])
         domain, category = int(ranges["domain"][row]), int(ranges["category"][row])
         color = int(ranges["color"][row])
         attributes, text = int(explained.range_attributes[row]), int(ranges["text"][row])
         args = {
-            "kind": RangeKind(explained.range_kind[row]).name.lower(),
+            "kind": _KINDS[explained.range_kind[row]],
             "guessed": bool(explained.range_guessed[row]),
             "domain": trace.domains[domain].name if domain >= 0 else None,
             "category": trace.categories[category] if category >= 0 else None,
             "color": f"#{color & 0xFFFFFF:06x}" if color else None,
-            **{flag.name.lower(): bool(flags & flag) for flag in RangeFlag if flag.name},
+            **{name: bool(flags & flag) for name, flag in _FLAGS.items()},
             "depth": int(explained.range_depth[row]),
             "payload": self._other_payload(row),
             "attributes": strings[attributes] if attributes >= 0 else None,
@@ -109,8 +111,8 @@ def call_slices(explained: Explained, layout: Layout) -> Slices:
         (calls["name"], calls["thread"]),
         describe,
         (
-            Given("correlation", (correlation,), lambda rows: correlation[rows] > 0),
-            Given("step", (step,), lambda rows: step[rows] >= 0),
+            Given("correlation", (correlation,), correlation),
+            Given("step", (step,), step, 0),
         ),
         layout.call_lane,
         *times(calls["start"], calls["end"]),

@@ -14,7 +14,8 @@ from nvtrace.sinks.chrome_choice import arrivals
 from nvtrace.sinks.chrome_device import DeviceSlices
 from nvtrace.sinks.chrome_events import RangeSlices, call_slices
 from nvtrace.sinks.chrome_layout import Events, Layout, Shape
-from nvtrace.sinks.chrome_rows import Choice, Number, Part, Rows, Thousandths, When, quoted, render
+from nvtrace.sinks.chrome_parts import Choice, Number, Part, Thousandths, When
+from nvtrace.sinks.chrome_rows import Rows, quoted, render
 from nvtrace.sinks.chrome_slices import Given, RowsOf, Slices
 from nvtrace.sinks.chrome_texts import Texts
 from nvtrace.sinks.chrome_tracks import counter_label, counter_owner
@@ -52,7 +53,7 @@ class ChromeJson:
 
     def pieces(self, events: Events) -> Iterator[memoryview | bytes]:
         """Yield events in pieces of bounded size."""
-        return render(self._shapes, events.shape, events.row, events.late)
+        return render(self._shapes, events.shape, events.row)
 
     def back(self) -> bytes:
         """Return what stands behind all events."""
@@ -138,9 +139,7 @@ class ChromeJson:
         """Return lane and time (ns) of events."""
         tracks = self._layout.tracks
         numbers = zip(tracks.pid.tolist(), tracks.tid.tolist(), strict=True)
-        texts = [b',"pid":%d,"tid":%d' % pair for pair in numbers]
-        width = max(map(len, texts), default=1)
-        lanes = Choice(np.array([text.ljust(width) for text in texts], f"V{width}"), lane)
+        lanes = Choice([b',"pid":%d,"tid":%d' % pair for pair in numbers], lane)
         return lanes, b',"ts":', Thousandths(lambda rows: time(rows) - self._zero)
 
 
@@ -168,9 +167,9 @@ def _given(arg: Given) -> When:
     key = b"," + quoted(arg.key) + b":"
     first, *others = (form(values) for values in arg.values)
     if not others:
-        return When(arg.present, (key, first))
+        return When(arg.present, (key, first), arg.least)
     listed = [part for number in others for part in (b",", number)]
-    return When(arg.present, (key + b"[", first, *listed, b"]"))
+    return When(arg.present, (key + b"[", first, *listed, b"]"), arg.least)
 
 
 def _lasting(slices: Slices) -> tuple[Part, ...]:

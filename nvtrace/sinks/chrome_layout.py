@@ -15,10 +15,9 @@ from nvtrace.model.schema import DeviceKind, RangeStyle
 from nvtrace.sinks.chrome_arrows import Behind, Launches
 from nvtrace.sinks.chrome_choice import Chosen
 from nvtrace.sinks.chrome_lanes import spread
-from nvtrace.sinks.chrome_nesting import ApartCheck, NestCheck
+from nvtrace.sinks.chrome_nesting import ApartCheck, nest_check
 from nvtrace.sinks.chrome_order import (
     STRETCH_ROWS,
-    Stretch,
     device_stretches,
     host_stretches,
 )
@@ -55,12 +54,10 @@ class Events(NamedTuple):
     Attributes:
         shape: Shape of each.
         row: its row in the table of that shape.
-        late: whether it must come behind those before it, since one of them starts with it.
     """
 
     shape: Codes
     row: I64
-    late: Bools
 
 
 class Lanes:
@@ -98,6 +95,8 @@ class Layout:
         self._trace = trace = explained.trace
         self._chosen = chosen
         self._groups = groups = Groups(trace)
+        paired = trace.ranges["style"] == RangeStyle.START_END
+        self._range_group = (trace.ranges["thread"] + groups.paired * paired).astype(np.int32)
         self._launches = Launches(explained, chosen)
         self.links = forward, backward = chosen.links
         by_forward = np.argsort(forward, kind="stable")
@@ -108,6 +107,7 @@ class Layout:
         self._marks = np.flatnonzero(marks)
         self._samples = np.flatnonzero(chosen.samples)
 
+        self._sequence: list[I32] = []  # host rows as they are written, a call as the complement
         lanes = np.zeros(groups.count, np.int64)
         lanes[trace.ranges["thread"][self._marks]] = 1
         host = self._host_lanes(lanes)
@@ -121,7 +121,7 @@ class Layout:
 
     def range_lane(self, rows: I64) -> I64:
         """Return the row in ``tracks`` of the lane of each of some rows of ``ranges``."""
-        return self._ranges.of(rows, self._range_group(rows))
+        return self._ranges.of(rows, self._range_group[rows])
 
     def call_lane(self, rows: I64) -> I64:
         """Return the same for ``calls``."""
@@ -137,45 +137,41 @@ class Layout:
         Viewers sort by time and take what is simultaneous as it comes. So an arrow follows its
         slice before anything inside that slice, and the host comes before the device.
         """
-        for stretch in host_stretches(self._trace, self._chosen):
-            yield self._host_events(stretch)
+        for coded in self._sequence:
+            yield self._host_events(coded)
         yield from _plain(Shape.MARK, self._marks)
         is_kernel = self._trace.device["kind"] == DeviceKind.KERNEL
-        for rows, late in device_stretches(self._trace, self._chosen):
+        for rows in device_stretches(self._trace, self._chosen):
             shape = np.where(is_kernel[rows], Shape.KERNEL, Shape.OTHER_DEVICE).astype(np.uint8)
             shape[self._chosen.arrows[rows]] += 1
-            yield Events(shape, rows, late)
+            yield Events(shape, rows)
         yield from _plain(Shape.COUNTER, self._samples)
 
     def first_launched(self, calls: I64) -> I64:
         """Return the device row that the first arrow of each of some calls goes to, -1 none."""
         return self._launches.first[calls].astype(np.int64)
 
-    def _host_events(self, stretch: Stretch) -> Events:
-        calls = np.where(stretch.is_call, stretch.row, -1)
-        shape = np.where(stretch.is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
+    def _host_events(self, coded: I32) -> Events:
+        is_call = coded < 0
+        row = np.where(is_call, ~coded, coded).astype(np.int64)
+        calls, ranges = np.where(is_call, row, -1), np.where(is_call, -1, row)
+        shape = np.where(is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
         shape[self._launches.first[calls] >= 0] = Shape.LAUNCH
-        ranges = np.where(stretch.is_call, -1, stretch.row)
         behind = (
             (Shape.ARROW_START, *self._launches.more.find(calls)),
             (Shape.LINK_END, *self._backward.find(ranges)),
             (Shape.LINK_START, *self._forward.find(ranges)),
         )
+        if not any(len(place) for _, place, _ in behind):
+            return Events(shape, row)
         place = [np.arange(len(shape)), *(place for _, place, _ in behind)]
         order = np.argsort(np.concatenate(place), kind="stable")
-        shapes = [shape, *(np.full(len(row), kind, np.uint8) for kind, _, row in behind)]
-        rows = [stretch.row, *(row for *_, row in behind)]
-        late = [stretch.late, *(np.ones(len(row), np.bool_) for *_, row in behind)]
-        return Events(*(np.concatenate(parts)[order] for parts in (shapes, rows, late)))
+        shapes = [shape, *(np.full(len(rows), kind, np.uint8) for kind, _, rows in behind)]
+        rows = [row, *(rows for *_, rows in behind)]
+        return Events(np.concatenate(shapes)[order], np.concatenate(rows)[order])
 
     def _stream_group(self, rows: I64) -> I64:
         return self._trace.device["stream"][rows].astype(np.int64) + self._groups.streams
-
-    def _range_group(self, rows: I64) -> I64:
-        ranges = self._trace.ranges
-        paired = ranges["style"][rows] == RangeStyle.START_END
-        group: I64 = ranges["thread"][rows].astype(np.int64) + self._groups.paired * paired
-        return group
 
     def _host_lanes(self, lanes: I64) -> tuple[tuple[I64, I32], tuple[I64, I32]]:
         """Return the ranges and the calls that must move, and note how many lanes groups need.
@@ -183,38 +179,38 @@ class Layout:
         Ranges and calls share their thread's lanes; start/end ranges have their own.
         """
         trace, chosen = self._trace, self._chosen
-        check = NestCheck(self._groups.count)
+        check = nest_check(self._groups.count)
         for stretch in host_stretches(trace, chosen):
-            group = np.empty(len(stretch.row), np.int64)
-            group[stretch.is_call] = trace.calls["thread"][stretch.row[stretch.is_call]]
-            group[~stretch.is_call] = self._range_group(stretch.row[~stretch.is_call])
-            anchors = self._anchors(stretch.row, stretch.is_call)
+            ranges, calls = stretch.ranges, stretch.calls
+            thread = trace.calls["thread"][calls]
+            group = stretch.ordered(self._range_group[ranges], thread).astype(np.int64)
+            anchors = stretch.ordered(self._has_link(ranges), self._launches.first[calls] >= 0)
             check.add(group, stretch.start, stretch.end, anchors)
+            self._sequence.append(stretch.ordered(ranges, ~calls).astype(np.int32))
         lanes[check.used] = 1
         slices = np.flatnonzero(chosen.ranges & (trace.ranges["style"] != RangeStyle.MARK))
-        slices = slices[check.failed[self._range_group(slices)]]
+        slices = slices[check.failed[self._range_group[slices]]]
         called = np.flatnonzero(chosen.calls & check.failed[trace.calls["thread"]])
         moved = _spread(
-            np.concatenate([self._range_group(slices), trace.calls["thread"][called]]),
+            np.concatenate([self._range_group[slices], trace.calls["thread"][called]]),
             np.concatenate([trace.ranges["start"][slices], trace.calls["start"][called]]),
             np.concatenate([trace.ranges["end"][slices], trace.calls["end"][called]]),
-            np.concatenate([self._anchors(slices, slices < 0), self._anchors(called, called >= 0)]),
+            np.concatenate([self._has_link(slices), self._launches.first[called] >= 0]),
             lanes,
         )
         return _moved(slices, moved[: len(slices)]), _moved(called, moved[len(slices) :])
 
-    def _anchors(self, rows: I64, is_call: Bools) -> Bools:
-        """Return which calls and ranges have an arrow at their start."""
-        anchors: Bools = self._launches.first[np.where(is_call, rows, -1)] >= 0
-        if len(self._linked):
-            anchors |= ~is_call & np.isin(rows, self._linked)
-        return anchors
+    def _has_link(self, ranges: I64) -> Bools:
+        """Return which ranges have an arrow at their start."""
+        if not len(self._linked):
+            return np.zeros(len(ranges), np.bool_)
+        return np.isin(ranges, self._linked)
 
     def _device_lanes(self, lanes: I64) -> tuple[I64, I32]:
         """Return the rows that must move, and note how many lanes streams need."""
         device = self._trace.device
         check = ApartCheck(self._groups.count)
-        for rows, _ in device_stretches(self._trace, self._chosen):
+        for rows in device_stretches(self._trace, self._chosen):
             start = device["start"][rows]
             check.add(self._stream_group(rows), start, np.maximum(start, device["end"][rows]))
         lanes[check.used] = 1
@@ -227,7 +223,7 @@ class Layout:
 def _plain(shape: Shape, rows: I64) -> Iterator[Events]:
     for first in range(0, len(rows), STRETCH_ROWS):
         some = rows[first : first + STRETCH_ROWS]
-        yield Events(np.full(len(some), shape, np.uint8), some, np.zeros(len(some), np.bool_))
+        yield Events(np.full(len(some), shape, np.uint8), some)
 
 
 def _spread(group: I64, start: I64, end: I64, anchors: Bools | None, lanes: I64) -> I32:

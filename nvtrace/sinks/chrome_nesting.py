@@ -9,11 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
+from nvtrace.sinks import chrome_native
 
 Bools = npt.NDArray[np.bool_]
 
 # A nest may be half as deep as lanes are: whoever is near the limit is looked at closely.
 _DOUBLINGS = 8
+
+
+def nest_check(groups: int) -> NestCheck | chrome_native.NestCheck:
+    """Return what finds the groups whose slices do not all nest, in C where that was built."""
+    return chrome_native.NestCheck(groups) if chrome_native.library() else NestCheck(groups)
 
 
 class NestCheck:

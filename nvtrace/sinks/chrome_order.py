@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,21 +62,26 @@ def _in_order(table: Table) -> bool:
 
 
 class Stretch(NamedTuple):
-    """Rows that start in a stretch of time, by start, longer first.
+    """Chosen rows that start in a stretch of time.
 
     Attributes:
-        is_call: whether each is a row of ``calls``, otherwise of ``ranges``.
-        row: its row.
-        start: ns.
-        end: ns, not before ``start``.
-        late: whether one before it starts at the same time on its thread.
+        ranges: rows of ``ranges``.
+        calls: rows of ``calls``.
+        order: their order by start, longer first: places in ranges and calls, one behind the other.
+        start: starts in that order, ns.
+        end: ends in that order, none before its start.
     """
 
-    is_call: Bools
-    row: I64
+    ranges: I64
+    calls: I64
+    order: I64
     start: I64
     end: I64
-    late: Bools
+
+    def ordered(self, of_ranges: npt.NDArray[Any], of_calls: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return, in order, what the ranges and the calls have."""
+        both: npt.NDArray[Any] = np.concatenate([of_ranges, of_calls])[self.order]
+        return both
 
 
 def host_stretches(trace: TraceData, chosen: Chosen) -> Iterator[Stretch]:
@@ -102,34 +107,26 @@ def host_stretches(trace: TraceData, chosen: Chosen) -> Iterator[Stretch]:
 
 
 def _merged(trace: TraceData, ranges: I64, calls: I64) -> Stretch:
-    is_call = np.repeat([False, True], [len(ranges), len(calls)])
-    row = np.concatenate([ranges, calls])
     start = np.concatenate([trace.ranges["start"][ranges], trace.calls["start"][calls]])
     end = np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]])
-    end = np.maximum(start, end)
     order = np.argsort(start, kind="stable")
-    late = np.zeros(len(order), np.bool_)
     tied = _tied(start[order])
     if len(tied):
         of_ties = order[tied]
-        of_ties = of_ties[np.lexsort((-end[of_ties], start[of_ties]))]
-        order[tied] = of_ties
-        thread = np.concatenate([trace.ranges["thread"][ranges], trace.calls["thread"][calls]])
-        late[tied] = _again(start[of_ties], thread[of_ties])
-    return Stretch(is_call[order], row[order], start[order], end[order], late)
+        length = np.maximum(end[of_ties] - start[of_ties], 0)
+        order[tied] = of_ties[np.lexsort((-length, start[of_ties]))]
+    start = start[order]
+    return Stretch(ranges, calls, order, start, np.maximum(start, end[order]))
 
 
-def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[tuple[I64, Bools]]:
-    """Yield chosen rows of ``device``, and whether one before starts with each on its stream."""
+def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[I64]:
+    """Yield chosen rows of ``device``."""
     ordered = Ordered(trace.device)
     for first in range(0, trace.device.rows, STRETCH_ROWS):
         rows = ordered.rows(first, min(first + STRETCH_ROWS, trace.device.rows))
         rows = rows[chosen.device[rows]]
         if len(rows):
-            start, late = trace.device["start"][rows], np.zeros(len(rows), np.bool_)
-            tied = _tied(start)
-            late[tied] = _again(start[tied], trace.device["stream"][rows[tied]])
-            yield rows, late
+            yield rows
 
 
 def _tied(start: I64) -> I64:
@@ -139,12 +136,3 @@ def _tied(start: I64) -> I64:
     tied[1:] = same
     tied[:-1] |= same
     return np.flatnonzero(tied)
-
-
-def _again(start: I64, lane: npt.NDArray[np.integer]) -> Bools:
-    """Return which rows start on the lane and at the time at which an earlier one does."""
-    order = np.lexsort((lane, start))
-    start, lane = start[order], lane[order]
-    again = np.zeros(len(order), np.bool_)
-    again[order[1:]] = (start[1:] == start[:-1]) & (lane[1:] == lane[:-1])
-    return again

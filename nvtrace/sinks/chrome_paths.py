@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nvtrace.model.arrays import I32
+from nvtrace.model.arrays import I32, I64
 from nvtrace.model.explained import Explained
-from nvtrace.sinks.chrome_texts import Codes
+from nvtrace.sinks.chrome_codes import coder
 from nvtrace.sinks.names import cut
 
 _SEPARATOR = " / "
@@ -27,7 +27,8 @@ class RangePaths:
         # stands for no range, is never 0.
         self._path: I32 = np.zeros(len(self._names_of) + 1, np.int32)
         self._path[-1] = _NONE + 1
-        self._codes = Codes()
+        self._codes = coder()
+        self._columns = (lambda rows: self._path[self._parent[rows]], self._names_of)
         self._names: list[int] = []
         self._parents: list[int] = []
         self._levels: list[int] = []
@@ -41,19 +42,17 @@ class RangePaths:
             outer = self._parent[levels[-1]]
             levels.append(outer[self._path[outer] == 0])
         for level in reversed(levels[:-1]):
-            self._learn(level)
+            self._learn(level.astype(np.int64))
         found: I32 = self._path[ranges] - 1
         return found
 
-    def _learn(self, ranges: I32) -> None:
+    def _learn(self, ranges: I64) -> None:
         """Find the paths of ranges whose parents' paths are known."""
-        outer = self._path[self._parent[ranges]] - 1
-        name = self._names_of[ranges]
-        codes, fresh = self._codes.of([outer, name])
+        codes, fresh = self._codes.of(self._columns, ranges)
         self._path[ranges] = codes + 1
-        for row in fresh:
-            parent = int(outer[row])
-            self._names.append(int(name[row]))
+        for row in ranges[fresh].tolist():
+            parent = int(self._path[self._parent[row]]) - 1
+            self._names.append(int(self._names_of[row]))
             self._parents.append(parent)
             self._levels.append(self._levels[parent] + 1 if parent >= 0 else 0)
 

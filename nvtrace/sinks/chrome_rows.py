@@ -1,107 +1,78 @@
-"""Rows of bytes at some hundred nanoseconds each: one text, then numbers in fixed columns.
+"""Rows of bytes at some hundred nanoseconds each: one text, then constant bytes and numbers.
 
-JSON allows blanks before a number, so numbers of any size fit one template; what a row lacks is
-overwritten with blanks. Rows whose texts have one length are one array of bytes.
+``native/timeline.c`` writes them where it was built. Here is what it does, with numpy: rows whose
+texts have one length are one array of bytes, in which numbers have fixed columns; what is shorter,
+and what a row lacks, is a filler there, which is taken out in the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_digits import integers, thousandths
-from nvtrace.sinks.chrome_texts import Source, Texts, values_of
+from nvtrace.sinks import chrome_native
+from nvtrace.sinks.chrome_digits import FILLER
+from nvtrace.sinks.chrome_parts import Array, Part, Values, When, values_of
+from nvtrace.sinks.chrome_texts import ByLength, Texts
 from nvtrace.sinks.names import valid_utf8
 
-Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
 Buffer = npt.NDArray[np.uint8]
 
 _PIECE_ROWS = 4096  # few enough to stay in the cache while one column after the other is written
-_PIECE_BYTES = 32 << 20
-_BLANK = ord(" ")
-
-
-class Values(Protocol):
-    """What differs from row to row, in a fixed number of bytes."""
-
-    def columns(self, rows: I64) -> list[Array]:
-        """Return the bytes of the chosen rows, as columns of words, one behind the other."""
-        ...
-
-
-class Number(NamedTuple):
-    """A column of integers from 0, by row."""
-
-    values: Source
-
-    def columns(self, rows: I64) -> list[Array]:
-        """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
-        return integers(values_of(self.values, rows))
-
-
-class Thousandths(NamedTuple):
-    """A column of integers from 0, written as decimals of three digits: 1234 as 1.234."""
-
-    values: Source
-
-    def columns(self, rows: I64) -> list[Array]:
-        """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
-        return thousandths(values_of(self.values, rows))
-
-
-class Choice(NamedTuple):
-    """One of a few constants of equal length: row ``i`` has ``table[place[i]]``."""
-
-    table: Array
-    place: Source
-
-    def columns(self, rows: I64) -> list[Array]:
-        """Return the constants of the chosen rows, each as one value."""
-        return [self.table.take(values_of(self.place, rows))]
-
-
-class When(NamedTuple):
-    """Parts of the rows where ``present`` is true; blanks in the others."""
-
-    present: Source
-    parts: tuple[bytes | Values, ...]
-
-
-Part = bytes | Values | When
+_PIECE_BYTES = 8 << 20
 
 
 class Rows:
     """The rows of one shape: a text, and the same parts with each row's own values."""
 
     def __init__(self, text: Texts, *parts: Part) -> None:
-        self._text = text
-        self._parts = parts
+        self.text = text
+        self.parts = parts
 
-    def pieces(self, rows: I64) -> Iterator[tuple[I64, Buffer]]:
-        """Yield the chosen rows, in any order, in pieces of bounded size.
+    @cached_property
+    def template(self) -> chrome_native.Template:
+        """The same for C."""
+        return chrome_native.Template(self.text, self.parts)
+
+
+class Chosen:
+    """Chosen rows of one shape, as arrays of bytes."""
+
+    def __init__(self, shape: Rows, rows: I64) -> None:
+        texts = shape.text.store
+        assert isinstance(texts, ByLength)
+        lengths, places = texts.find(shape.text.find(rows))
+        self._texts = texts
+        self._order = np.argsort(_shortened(lengths), kind="stable")
+        self._lengths, self._places = lengths[self._order], places[self._order]
+        self._columns = Columns(shape.parts, rows[self._order])
+
+    @property
+    def size(self) -> int:
+        """Bytes of all rows, before fillers are taken out."""
+        return int(self._lengths.sum()) + len(self._lengths) * self._columns.width
+
+    def pieces(self) -> Iterator[tuple[I64, Buffer]]:
+        """Yield rows in pieces of bounded size.
 
         Yields:
-            Which of ``rows`` a piece holds, and their bytes, of shape (rows, length).
+            Which of the chosen rows a piece holds, and their bytes, of shape (rows, length).
         """
-        lengths, places = self._text.find(rows)
-        order = np.argsort(_shortened(lengths), kind="stable")
-        lengths, places = lengths[order], places[order]
-        columns = Columns(self._parts, rows[order])
-        for run in runs(lengths):
-            length = int(lengths[run.start])
-            step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // (length + columns.width)))
-            for first in range(run.start, run.stop, step):
-                part = slice(first, min(first + step, run.stop))
-                texts, index = self._text.of_length(length, places[part])
-                piece = _beside(texts, columns.template, index)
-                columns.write(piece, length, part)
-                yield order[part], piece
+        for run in runs(self._lengths):
+            length = int(self._lengths[run.start])
+            for first in range(run.start, run.stop, _PIECE_ROWS):
+                part = slice(first, min(first + _PIECE_ROWS, run.stop))
+                texts, index = self._texts.of_length(length, self._places[part])
+                piece = _beside(texts, self._columns.template, index)
+                self._columns.write(piece, length, part)
+                yield self._order[part], piece
 
 
 def _beside(texts: Array, template: bytes, index: I64) -> Buffer:
@@ -145,13 +116,13 @@ class Columns:
         for place, column in self._columns:
             fields(piece, offset + place, column.itemsize, column.dtype)[:] = column[part]
         for start, stop, absent in self._absent:
-            piece[absent[part], offset + start : offset + stop] = _BLANK
+            piece[absent[part], offset + start : offset + stop] = ord(FILLER)
 
     def _add(self, part: Part) -> None:
         if isinstance(part, bytes):
             self._template.extend(part)
         elif isinstance(part, When):
-            present = values_of(part.present, self._rows)
+            present = values_of(part.values, self._rows) >= part.least
             if present.any():
                 start = self.width
                 for inner in part.parts:
@@ -171,33 +142,43 @@ class Columns:
 
 
 def render(
-    shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64, late: Bools
+    shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64, *, filled: bool = True
 ) -> Iterator[memoryview | bytes]:
-    """Yield rows in pieces of bounded size.
+    """Yield rows, in order, in pieces of bounded size.
 
     Args:
         shapes: the shapes of rows.
         shape: which shape each row of the output has, of shape (n,).
         row: which row of that shape it is, of shape (n,).
-        late: those that come behind all others, in order, of shape (n,); the others come as it is
-            quickest.
+        filled: whether numbers or texts may be of several lengths, and no row has a zero byte.
     """
-    for index, rows in enumerate(shapes):
-        chosen = row[(shape == index) & ~late]
-        if len(chosen):
-            yield from (piece.reshape(-1).data for _, piece in rows.pieces(chosen))
-    if late.any():
-        yield _in_order(shapes, shape[late], row[late])
+    for rows in shapes:
+        rows.text.forget()
+    if chrome_native.library():
+        templates = [rows.template for rows in shapes]
+        yield from chrome_native.written(templates, shape.astype(np.int32), row)
+    else:
+        for piece in _by_columns(shapes, shape, row):
+            yield piece.translate(None, FILLER) if filled else piece
 
 
-def _in_order(shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64) -> bytes:
-    lines = np.empty(len(shape), dtype=object)
+def _by_columns(
+    shapes: Sequence[Rows], shape: npt.NDArray[np.integer], row: I64
+) -> Iterator[bytes]:
+    found: list[tuple[I64, Chosen]] = []
     for index, rows in enumerate(shapes):
         places = np.flatnonzero(shape == index)
         if len(places):
-            for which, piece in rows.pieces(row[places]):
-                lines[places[which]] = fields(piece, 0, piece.shape[1]).astype(object)
-    return b"".join(lines.tolist())
+            found.append((places, Chosen(rows, row[places])))
+    if len(row) > 1 and sum(chosen.size for _, chosen in found) > _PIECE_BYTES:
+        for half in np.array_split(np.arange(len(row)), 2):
+            yield from _by_columns(shapes, shape[half], row[half])
+        return
+    lines = np.empty(len(row), dtype=object)
+    for places, chosen in found:
+        for which, piece in chosen.pieces():
+            lines[places[which]] = fields(piece, 0, piece.shape[1]).astype(object)
+    yield b"".join(lines.tolist())
 
 
 def quoted(text: str) -> bytes:

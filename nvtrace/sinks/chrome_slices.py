@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_texts import Source
+from nvtrace.sinks.chrome_parts import Source, values_of
 
+Bools = npt.NDArray[np.bool_]
 RowsOf = Callable[[I64], I64]
 
 
@@ -30,19 +32,26 @@ class Description(NamedTuple):
 
 
 class Given(NamedTuple):
-    """An arg of the slices for which ``present`` is true: an integer from 0, or a list of them.
+    """An arg of some slices: an integer from 0, or a list of them.
 
     Attributes:
         key: its name.
         values: columns, one for an integer.
-        present: column of truth values.
+        present: a column that is no less than ``least`` where the slice has the arg.
+        least: see there.
         thousandths: whether the values are thousandths of what they stand for.
     """
 
     key: str
     values: tuple[Source, ...]
     present: Source
+    least: int = 1
     thousandths: bool = False
+
+    def given(self, rows: I64) -> Bools:
+        """Return which of the rows have the arg."""
+        given: Bools = values_of(self.present, rows) >= self.least
+        return given
 
 
 class Slices(NamedTuple):

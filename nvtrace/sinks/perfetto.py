@@ -15,7 +15,6 @@ from nvtrace.sinks.chrome_events import RangeSlices, call_slices
 from nvtrace.sinks.chrome_layout import Events, Layout, Shape
 from nvtrace.sinks.chrome_rows import Rows, render
 from nvtrace.sinks.chrome_slices import Slices
-from nvtrace.sinks.chrome_texts import values_of
 from nvtrace.sinks.perfetto_rows import (
     BEGIN,
     INSTANT,
@@ -84,7 +83,7 @@ class Protobuf:
         """Yield events in pieces of bounded size."""
         extra = np.isin(events.shape, _EXTRA)
         base = np.flatnonzero(~extra)
-        shape, row, late = events.shape[base], events.row[base], events.late[base]
+        shape, row = events.shape[base], events.row[base]
         if not len(base):
             return
         own = np.zeros(len(base), np.bool_)
@@ -111,9 +110,11 @@ class Protobuf:
             yield from self._render_ends(table, row[ending])
         code = begins.astype(np.int64) + len(Shape) * (_EMPTY * empty + _OWN * own)
         code += len(Shape) * _VARIANTS * present
-        codes, index = np.unique(code, return_inverse=True)
+        codes = np.flatnonzero(np.bincount(code))
         rows = [self._rows_of(*self._told_apart(one)) for one in codes.tolist()]
-        for piece in render(rows, index, row, late):
+        index = np.zeros(int(codes[-1]) + 1, np.int32)
+        index[codes] = np.arange(len(codes))
+        for piece in render(rows, index[code], row, filled=False):
             yield from filter(None, (self._encoder.fresh(), piece))
         self._own.clear()
 
@@ -127,13 +128,13 @@ class Protobuf:
         """Return, bit by bit, which numbers each row has."""
         present = np.zeros(len(rows), np.int64)
         for place, arg in enumerate(slices.numbers):
-            present |= values_of(arg.present, rows).astype(np.int64) << place
+            present |= arg.given(rows).astype(np.int64) << place
         return present
 
     def _render_ends(self, table: int, rows: I64) -> Iterator[memoryview | bytes]:
         if len(rows):
-            shape, late = np.full(len(rows), table, np.uint8), np.zeros(len(rows), np.bool_)
-            yield from render(self._ends, shape, rows, late)
+            shape = np.full(len(rows), table, np.uint8)
+            yield from render(self._ends, shape, rows, filled=False)
 
     def _note_own(self, events: Events, base: I64, own: Bools) -> None:
         """Note the arrows of the rows that have some of their own."""

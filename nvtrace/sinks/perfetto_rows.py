@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nvtrace.sinks.chrome_rows import Part, Rows
+from nvtrace.sinks.chrome_parts import Part, Source, values_of
+from nvtrace.sinks.chrome_rows import Rows
 from nvtrace.sinks.chrome_slices import Given, RowsOf, Slices
-from nvtrace.sinks.chrome_texts import Source, Texts, rounded, values_of
+from nvtrace.sinks.chrome_texts import Texts, rounded
 from nvtrace.sinks.perfetto_tracks import lane_uuid
 from nvtrace.sinks.perfetto_wire import (
     Fixed64,
@@ -43,6 +44,7 @@ class Encoder:
         self._categories = Interned(1)
         self._keys = Interned(3)
         self._strings = Interned(29)
+        self._annotations: dict[tuple[str, str], bytes] = {}
 
     def fresh(self) -> bytes:
         """Return the packet that events encoded since the last call need before them."""
@@ -89,8 +91,7 @@ class Encoder:
             fields = number(_NAME, self._names.number(what.name))
             fields += number(_CATEGORY, self._categories.number(what.category))
             for name, value in what.given.items():
-                content = annotation(self._keys, self._strings, name, value)
-                fields += message(_ANNOTATION, content)
+                fields += self._annotation(name, value)
             fields += more(row) if more else b""
             return opening(kind, fields, width(event), width(time))
 
@@ -109,6 +110,15 @@ class Encoder:
         time = at(times, zero)
         start = opening(COUNTER, b"", width(event), width(time))
         return Rows(Texts([np.zeros_like], lambda row: start), *event, *time)
+
+    def _annotation(self, name: str, value: object) -> bytes:
+        """Return the field of an arg, which as a rule was made before."""
+        what = name, repr(value)
+        found = self._annotations.get(what)
+        if found is None:
+            content = annotation(self._keys, self._strings, name, value)
+            found = self._annotations[what] = message(_ANNOTATION, content)
+        return found
 
     def _end_parts(self, lane: RowsOf, end: RowsOf, zero: int) -> tuple[Part, ...]:
         event, time = track(lane), at(end, zero)

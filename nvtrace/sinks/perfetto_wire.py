@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_texts import Source, values_of
+from nvtrace.sinks.chrome_parts import Kind, Source, values_of
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +83,7 @@ class Varint:
 
     values: Source
     width: int
+    kind = Kind.VARINT
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the bytes of the chosen rows, in order, as columns of words."""
@@ -108,6 +109,7 @@ class Fixed64:
     """
 
     values: Source
+    kind = Kind.FIXED
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the values of the chosen rows."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from nvtrace.report import Column, Report, ReportTable, Unit
+from nvtrace.sinks import chrome_native
 
 # Differ in one template argument in the middle only.
 LONG = [f"void gemm<{'float, ' * 700}{n}, {'int, ' * 1000}>(Params)" for n in (1, 2, 3)]
@@ -92,3 +95,25 @@ def reports():
         headline=["read a.sqlite", "97.0 % of GPU time found its range"],
     )
     return reports
+
+
+def without_native(patch):
+    """Have timelines written as where no compiler was."""
+    patch.setattr(chrome_native, "library", lambda: None)
+
+
+def need_native():
+    if chrome_native.library() is None:
+        where_required = pytest.fail if os.environ.get("CI") else pytest.skip
+        where_required("nvtrace/native/timeline.so was not built: pip install --editable .")
+
+
+@pytest.fixture(scope="module", params=["native", "numpy"])
+def by(request):
+    """What writes timelines: C, or what stands in for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "native":
+            need_native()
+        else:
+            without_native(patch)
+        yield request.param

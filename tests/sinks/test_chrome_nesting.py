@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nvtrace.sinks.chrome_lanes import DEEPEST, spread
-from nvtrace.sinks.chrome_nesting import ApartCheck, NestCheck
+from nvtrace.sinks.chrome_nesting import ApartCheck, nest_check
+
+pytestmark = pytest.mark.usefixtures("by")
 
 GROUPS = 3
 slices = st.lists(
@@ -44,7 +47,7 @@ def parts(rows, cuts):
 
 @given(slices, st.lists(st.integers(0, 30), max_size=4))
 def test_what_passes_needs_one_lane_and_what_crosses_does_not_pass(rows, cuts):
-    check = NestCheck(GROUPS)
+    check = nest_check(GROUPS)
     for part in parts(in_time(rows), cuts):
         check.add(*columns(part))
     assert check.failed.tolist() == moved(rows, nest=True)
@@ -62,7 +65,7 @@ def test_slices_that_are_apart_pass(rows, cuts):
 
 def test_a_nest_near_the_limit_is_looked_at_closely():
     depth = DEEPEST
-    check = NestCheck(1)
+    check = nest_check(1)
     rows = [(0, level, 2 * (depth - level), False) for level in range(depth + 1)]
     for part in parts(rows, range(0, depth, 50)):
         check.add(*columns(part))
@@ -70,7 +73,7 @@ def test_a_nest_near_the_limit_is_looked_at_closely():
 
 
 def test_a_nest_of_common_depth_passes():
-    check = NestCheck(1)
+    check = nest_check(1)
     rows = [(0, level, 2 * (100 - level), False) for level in range(100)]
     for part in parts(rows, range(0, 100, 7)):
         check.add(*columns(part))

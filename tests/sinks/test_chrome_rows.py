@@ -9,29 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvtrace.sinks.chrome_rows import Choice, Number, Rows, Thousandths, When, quoted, render
-from nvtrace.sinks.chrome_texts import Codes, Texts
+from nvtrace.sinks.chrome_codes import coder
+from nvtrace.sinks.chrome_parts import Choice, Number, Thousandths, When
+from nvtrace.sinks.chrome_rows import Rows, quoted, render
+from nvtrace.sinks.chrome_texts import Texts
 
-NOTHING = Texts([np.zeros_like], lambda row: b"")
+pytestmark = pytest.mark.usefixtures("by")
 
 
-def lines(rows, count, late=False):
-    """The rows from 0, in order where they are ``late``, sorted as bytes where not."""
-    chosen = np.arange(count), np.full(count, late)
-    written = [
-        line.strip()
-        for line in b"".join(render([rows], np.zeros(count, np.uint8), *chosen)).splitlines()
-    ]
-    return written if late else sorted(written)
+def nothing():
+    return Texts([np.zeros_like], lambda row: b"")
+
+
+def lines(rows, count):
+    """The rows from 0."""
+    return b"".join(render([rows], np.zeros(count, np.uint8), np.arange(count))).splitlines()
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=50))
 def test_numbers_read_back(values):
     array = np.array(values, np.int64)
     backwards = Number(lambda rows: array[::-1][rows])
-    rows = Rows(NOTHING, b"[", Number(array), b",", backwards, b"]\n")
+    rows = Rows(nothing(), b"[", Number(array), b",", backwards, b"]\n")
     expected = [[value, other] for value, other in zip(values, values[::-1], strict=True)]
-    assert [json.loads(line) for line in lines(rows, len(values), late=True)] == expected
+    assert [json.loads(line) for line in lines(rows, len(values))] == expected
 
 
 @pytest.mark.parametrize(
@@ -39,14 +40,14 @@ def test_numbers_read_back(values):
     [0, 1, 9999, 10_000, 10_001, 99_999_999, 100_000_000, 2**32 - 1, 2**32, 10**12, 2**64 - 1],
 )
 def test_groups_of_digits_meet(value):
-    rows = Rows(NOTHING, Number(np.array([value, 5], np.uint64)), b"\n")
-    assert lines(rows, 2, late=True)[0].strip() == str(value).encode()
+    rows = Rows(nothing(), Number(np.array([value, 5], np.uint64)), b"\n")
+    assert lines(rows, 2)[0] == str(value).encode()
 
 
 @given(st.lists(st.integers(0, 10**17), min_size=1, max_size=50))
 def test_thousandths_have_three_digits(values):
-    rows = Rows(NOTHING, Thousandths(np.array(values)), b"\n")
-    assert [line.strip() for line in lines(rows, len(values), late=True)] == [
+    rows = Rows(nothing(), Thousandths(np.array(values)), b"\n")
+    assert lines(rows, len(values)) == [
         f"{value // 1000}.{value % 1000:03d}".encode() for value in values
     ]
 
@@ -54,36 +55,29 @@ def test_thousandths_have_three_digits(values):
 @given(st.lists(st.integers(-1, 20_000), min_size=1, max_size=30))
 def test_what_a_row_lacks_is_not_in_it(values):
     array = np.array(values)
-    rows = Rows(NOTHING, b'{"a":1', When(array >= 0, (b',"b":', Number(array))), b"}\n")
+    rows = Rows(nothing(), b'{"a":1', When(array, (b',"b":', Number(array)), 0), b"}\n")
     expected = [{"a": 1} | ({"b": value} if value >= 0 else {}) for value in values]
-    assert [json.loads(line) for line in lines(rows, len(values), late=True)] == expected
+    assert [json.loads(line) for line in lines(rows, len(values))] == expected
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.booleans())
-def test_each_row_has_its_text_and_its_choice(values, late):
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_each_row_has_its_text_and_its_choice(values):
     array = np.array(values)
     text = Texts([array], lambda row: b"[" + b"1," * values[row])
-    table = np.array([b"[7]", b"[8]", b" 9 ", b"{ }"], "V3")
-    rows = Rows(text, Choice(table, array), b"]\n")
-    found = [json.loads(line) for line in lines(rows, len(values), late)]
-    expected = [[1] * value + [[[7], [8], 9, {}][value]] for value in values]
-    order = (lambda one: 0) if late else len
-    assert sorted(found, key=order) == sorted(expected, key=order)
+    rows = Rows(text, Choice([b"[7]", b"[8]", b"9", b"{}"], array), b"]\n")
+    found = [json.loads(line) for line in lines(rows, len(values))]
+    assert found == [[1] * value + [[[7], [8], 9, {}][value]] for value in values]
 
 
-def test_late_rows_come_last_and_in_order():
+def test_rows_of_several_shapes_come_in_order():
     text = Texts([np.arange(3)], lambda row: b"a" * (9 * row + 1))
     shapes = [
         Rows(text, Number(np.arange(3)), b"\n"),
-        Rows(NOTHING, b"b\n"),
-        Rows(NOTHING, b"never"),
+        Rows(nothing(), b"b\n"),
+        Rows(nothing(), b"never"),
     ]
-    late = np.array([False, True, True, True, True, False])
-    pieces = render(
-        shapes, np.array([0, 1, 0, 1, 0, 1], np.uint8), np.array([2, 0, 1, 0, 0, 0]), late
-    )
-    numbers = b"".join(pieces).replace(b" ", b"").replace(b"a", b"")
-    assert numbers == b"2\nb\nb\n1\nb\n0\n"
+    pieces = render(shapes, np.array([0, 1, 0, 1, 0], np.uint8), np.array([2, 0, 1, 0, 0]))
+    assert b"".join(pieces).split() == [b"a" * 19 + b"2", b"b", b"a" * 10 + b"1", b"b", b"a0"]
 
 
 def test_a_text_is_made_once_for_each_combination():
@@ -96,7 +90,7 @@ def test_a_text_is_made_once_for_each_combination():
     text = Texts([np.array([1, 1, 2, 1]), np.array([0, 5, 0, 0])], encode)
     rows = Rows(text, b"\n")
     for _ in range(2):
-        assert [line.strip() for line in lines(rows, 4, late=True)] == [b"0", b"1", b"2", b"0"]
+        assert lines(rows, 4) == [b"0", b"1", b"2", b"0"]
     assert sorted(made) == [0, 1, 2]
 
 
@@ -107,10 +101,11 @@ def test_a_text_is_made_once_for_each_combination():
     )
 )
 def test_codes_are_equal_where_all_values_are(batches):
-    codes, known = Codes(), {}
+    codes, known = coder(), {}
     for batch in batches:
         columns = [np.array(column) for column in zip(*batch, strict=True)]
-        found, fresh = codes.of(columns)
+        found, fresh = codes.of(columns, np.arange(len(batch)))
+        assert fresh == sorted(fresh)
         for row in fresh:
             assert batch[row] not in known
             known[batch[row]] = len(known)
@@ -120,20 +115,17 @@ def test_codes_are_equal_where_all_values_are(batches):
 def test_codes_outnumber_their_places():
     # 100,000 combinations do not fit into 65,536 places: many share one
     values = np.arange(100_000)
-    codes = Codes()
-    first, fresh = codes.of([values, -values])
-    assert sorted(fresh) == values.tolist()
-    assert sorted(first.tolist()) == values.tolist()
-    again, fresh = codes.of([values, -values])
+    codes = coder()
+    first, fresh = codes.of([values, -values], values)
+    assert fresh == first.tolist() == values.tolist()
+    again, fresh = codes.of([values, -values], values)
     assert fresh == []
     assert again.tolist() == first.tolist()
 
 
 def test_pieces_stay_small_however_long_the_names():
     text = Texts([np.zeros(4000, np.int64)], lambda row: b"n" * 70_000)
-    pieces = list(
-        render([Rows(text)], np.zeros(4000, np.uint8), np.arange(4000), np.zeros(4000, bool))
-    )
+    pieces = list(render([Rows(text)], np.zeros(4000, np.uint8), np.arange(4000)))
     assert sum(bytes(piece).count(b"n") for piece in pieces) == 4000 * 70_000
     assert max(len(piece) for piece in pieces) <= 32 << 20
 
@@ -143,8 +135,8 @@ def test_texts_that_are_all_different_are_forgotten():
     text = Texts([np.arange(row_count)], lambda row: b"%010d" % row * (length // 10))
     written = 0
     for first in range(0, row_count, 100):
-        for _, piece in Rows(text).pieces(np.arange(first, first + 100)):
-            written += np.count_nonzero(piece != ord(" "))
+        chosen = np.arange(first, first + 100)
+        written += sum(map(len, render([Rows(text)], np.zeros(100, np.uint8), chosen)))
     assert written == row_count * length
     assert text.kept_bytes < row_count * length
 

@@ -1,0 +1,322 @@
+"""Rows of bytes, codes of combinations, and what nests, by ``native/timeline.c``.
+
+The plain definitions of what it does are ``chrome_rows``, ``chrome_codes`` and ``chrome_nesting``,
+which stand in where no compiler was. The same bytes come out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import nvtrace
+from nvtrace.model.arrays import I32, I64
+from nvtrace.sinks.chrome_parts import Array, Kind, Part, Source, When, values_of
+
+if TYPE_CHECKING:
+    from nvtrace.sinks.chrome_texts import Texts
+
+Bools = npt.NDArray[np.bool_]
+
+LIBRARY = Path(nvtrace.__file__).with_name("native") / "timeline.so"
+
+_DEEPEST = 256  # as in C
+PIECE_BYTES = 512 << 10
+_NONE = b"\0"  # an array of no bytes is nowhere
+_BLOCK = 16  # bytes of a literal that are copied at a time
+_LONGEST = {Kind.NUMBER: 20, Kind.THOUSANDTHS: 22, Kind.FIXED: 8}
+
+
+class _Column(ctypes.Structure):
+    _fields_ = (
+        ("values", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("width", ctypes.c_int32),
+        ("by_row", ctypes.c_int32),
+    )
+
+
+class _Part(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("size", ctypes.c_int32),
+        ("least", ctypes.c_int64),
+        ("of", _Column),
+        ("bytes", ctypes.c_void_p),
+        ("starts", ctypes.c_void_p),
+        ("texts", ctypes.c_int64),
+    )
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = (
+        ("parts", ctypes.POINTER(_Part)),
+        ("count", ctypes.c_int64),
+        ("longest", ctypes.c_int64),
+        ("written", ctypes.c_int64),
+    )
+
+
+class _Known(ctypes.Structure):
+    _fields_ = (
+        ("keys", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),
+        ("width", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("log2", ctypes.c_int64),
+    )
+
+
+class _Nest(ctypes.Structure):
+    _fields_ = (
+        ("groups", ctypes.c_int64),
+        ("ends", ctypes.c_void_p),
+        ("anchor", ctypes.c_void_p),
+        ("open", ctypes.c_void_p),
+        ("used", ctypes.c_void_p),
+        ("failed", ctypes.c_void_p),
+    )
+
+
+@cache
+def library() -> Any:
+    """Return the native part; None where it was not built."""
+    try:
+        found = ctypes.CDLL(str(LIBRARY))
+        for function in ("write", "codes", "nest"):
+            getattr(found, f"nvt_timeline_{function}").restype = ctypes.c_int64
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+class Columns:
+    """Integers for C: arrays as they are, by row, and what must be computed for chosen rows.
+
+    Args:
+        described: what C reads about each column, to be filled in.
+        sources: the columns.
+    """
+
+    def __init__(self, described: Iterable[_Column], sources: Sequence[Source]) -> None:
+        self._kept = sources
+        self._computed: dict[int, tuple[Source, list[_Column]]] = {}
+        self._of_rows: list[Array] = []
+        for column, source in zip(described, sources, strict=True):
+            if isinstance(source, np.ndarray) and source.flags.c_contiguous:
+                _describe(source, [column], by_row=True)
+            else:
+                self._computed.setdefault(id(source), (source, []))[1].append(column)
+
+    def compute(self, rows: I64) -> None:
+        """Compute what is not there by row; it stays as it is until the next call."""
+        self._of_rows = []
+        for source, columns in self._computed.values():
+            values = np.ascontiguousarray(values_of(source, rows))
+            self._of_rows.append(values)
+            _describe(values, columns, by_row=False)
+
+
+def _describe(values: Array, columns: Iterable[_Column], *, by_row: bool) -> None:
+    address, width = values.ctypes.data, values.itemsize
+    for column in columns:
+        column.values, column.count, column.by_row = address, len(values), by_row
+        column.width = -width if values.dtype.kind == "i" else width
+
+
+class Codes:
+    """What ``chrome_codes.Codes`` is."""
+
+    def __init__(self) -> None:
+        self._known = _Known()
+        self._keys: I64 = np.empty(0, np.int64)
+        self._slots: I32 = np.empty(0, np.int32)
+        self._sources: Sequence[Source] = ()
+
+    def of(self, columns: Sequence[Source], rows: I64) -> tuple[I32, list[int]]:
+        """Return what ``Coder.of`` does."""
+        if columns is not self._sources:
+            self._sources = columns
+            self._described = (_Column * len(columns))()
+            self._columns = Columns(self._described, columns)
+            self._known.width = len(columns)
+        rows = _contiguous(rows)
+        self._columns.compute(rows)
+        self._make_room(len(rows))
+        codes, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+        found = library().nvt_timeline_codes(
+            ctypes.byref(self._known),
+            self._described,
+            ctypes.c_void_p(rows.ctypes.data),
+            ctypes.c_int64(len(rows)),
+            ctypes.c_void_p(codes.ctypes.data),
+            ctypes.c_void_p(fresh.ctypes.data),
+        )
+        if found < 0:
+            raise IndexError("a row that a column does not have")
+        return codes, fresh[:found].tolist()
+
+    def _make_room(self, rows: int) -> None:
+        """See to it that all rows may be new."""
+        known = self._known
+        needed = known.count + rows
+        if needed <= known.capacity:
+            return
+        keys = np.empty(2 * needed * known.width, np.int64)
+        used = known.count * known.width
+        keys[:used] = self._keys[:used]
+        known.capacity, known.log2 = 2 * needed, (4 * needed).bit_length()
+        self._keys, self._slots = keys, np.zeros(1 << known.log2, np.int32)
+        known.keys, known.slots = keys.ctypes.data, self._slots.ctypes.data
+        library().nvt_timeline_place(ctypes.byref(known))
+
+
+class Joined:
+    """Texts by code, one behind the other."""
+
+    def __init__(self, texts: Iterable[bytes] = ()) -> None:
+        self._bytes = bytearray()
+        self._starts = array("q", [0])
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: bytes) -> None:
+        """Keep a text."""
+        self._bytes += text
+        self._starts.append(len(self._bytes))
+
+    def describe(self, part: _Part) -> None:
+        """Tell C where the texts are, until one more is added."""
+        part.bytes = np.frombuffer(self._bytes or _NONE, np.uint8).ctypes.data
+        part.starts, part.texts = self._starts.buffer_info()[0], len(self._starts) - 1
+
+
+class Template:
+    """The rows of one shape, as C reads them.
+
+    Args:
+        text: what each row begins with.
+        parts: what comes then.
+    """
+
+    def __init__(self, text: Texts, parts: Sequence[Part]) -> None:
+        self._text = text
+        flat = [_Flat(Kind.TEXT, text.find), *_flat(parts)]
+        self._parts = (_Part * len(flat))()
+        self._texts: list[Joined] = []
+        self._longest = _BLOCK  # literals are copied in whole blocks
+        columns, sources = [], []
+        for part, one in zip(self._parts, flat, strict=True):
+            part.kind, part.size, part.least = one.kind, one.size, one.least
+            self._longest += 0 if one.kind is Kind.WHEN else _LONGEST.get(one.kind, one.size)
+            if one.texts is not None:
+                joined = Joined(one.texts)
+                joined.describe(part)
+                self._texts.append(joined)
+            if one.values is not None:
+                columns.append(part.of)
+                sources.append(one.values)
+        self._columns = Columns(columns, sources)
+
+    def compute(self, rows: I64) -> None:
+        """Compute what the rows that are written next, in this order, have of their own."""
+        self._columns.compute(rows)
+
+    def describe(self, shape: _Shape) -> None:
+        """Tell C what to write, until more is computed."""
+        assert isinstance(self._text.store, Joined)
+        self._text.store.describe(self._parts[0])
+        shape.parts, shape.count, shape.longest = self._parts, len(self._parts), self._longest
+
+
+class _Flat(NamedTuple):
+    kind: Kind
+    values: Source | None = None
+    size: int = 0
+    least: int = 0
+    texts: Sequence[bytes] | None = None
+
+
+def _flat(parts: Sequence[Part]) -> Iterator[_Flat]:
+    for part in parts:
+        if isinstance(part, bytes):
+            padded = part.ljust(-(-len(part) // _BLOCK) * _BLOCK)
+            yield _Flat(Kind.LITERAL, size=len(part), texts=(padded,))
+        elif isinstance(part, When):
+            inner = list(_flat(part.parts))
+            yield _Flat(Kind.WHEN, part.values, len(inner), part.least)
+            yield from inner
+        else:
+            size, texts = getattr(part, "width", 0), getattr(part, "texts", None)
+            yield _Flat(part.kind, part.values, size, texts=texts)
+
+
+def written(templates: Sequence[Template], shape: I32, row: I64) -> Iterator[memoryview]:
+    """Yield rows, in order, in pieces of bounded size.
+
+    Args:
+        templates: the shapes that there are.
+        shape: which of them each row has, of shape (n,).
+        row: which row of that shape's table it is, of shape (n,).
+    """
+    shapes, row = (_Shape * len(templates))(), _contiguous(row)
+    used = np.flatnonzero(np.bincount(shape, minlength=len(templates))).tolist()
+    for index in used:
+        templates[index].compute(row[shape == index])
+    for index in used:
+        templates[index].describe(shapes[index])
+    done, size, filled = 0, PIECE_BYTES, ctypes.c_int64()
+    while done < len(row):
+        piece = np.empty(size, np.uint8)
+        count = library().nvt_timeline_write(
+            shapes,
+            ctypes.c_int64(len(shapes)),
+            ctypes.c_void_p(shape[done:].ctypes.data),
+            ctypes.c_void_p(row[done:].ctypes.data),
+            ctypes.c_int64(len(row) - done),
+            ctypes.c_void_p(piece.ctypes.data),
+            ctypes.c_int64(size),
+            ctypes.byref(filled),
+        )
+        if count < 0:
+            raise IndexError("a row that a column does not have")
+        size = PIECE_BYTES if count else 2 * size
+        done += count
+        if count:
+            yield piece.data[: filled.value]
+
+
+def _contiguous(values: npt.NDArray[np.integer]) -> I64:
+    return np.ascontiguousarray(values, np.int64)
+
+
+class NestCheck:
+    """What ``chrome_nesting.NestCheck`` is."""
+
+    def __init__(self, groups: int) -> None:
+        self.used: Bools = np.zeros(groups, np.bool_)
+        self.failed: Bools = np.zeros(groups, np.bool_)
+        self._ends = np.empty(groups * _DEEPEST, np.int64)
+        self._anchor = np.full(groups, np.iinfo(np.int64).min)
+        self._open = np.zeros(groups, np.int32)
+        arrays = self._ends, self._anchor, self._open, self.used, self.failed
+        self._nest = _Nest(groups, *(array.ctypes.data for array in arrays))
+
+    def add(self, group: I64, start: I64, end: I64, anchors: Bools) -> None:
+        """Check slices, as ``chrome_nesting.NestCheck.add`` does."""
+        columns = *map(_contiguous, (group, start, end)), np.ascontiguousarray(anchors, np.bool_)
+        found = library().nvt_timeline_nest(
+            ctypes.byref(self._nest),
+            *(ctypes.c_void_p(column.ctypes.data) for column in columns),
+            ctypes.c_int64(len(group)),
+        )
+        if found < 0:
+            raise IndexError("a group that does not exist")
