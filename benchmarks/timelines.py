@@ -34,11 +34,12 @@ def goals(bench: Bench, peers: Peers) -> list[Goal]:
 
 def _trace(bench: Bench, report: Path, suffix: str, program: tuple[str, ...]) -> tuple[Cost, int]:
     """The cost of a timeline, and its bytes."""
-    out = bench.folder / f"timeline.{suffix}"
-    cost = median([run([*program, "trace", "-f", report, "-o", out]) for _ in range(3)])
-    size = out.stat().st_size
-    out.unlink()
-    return say(f"nvtrace trace -o timeline.{suffix}", cost), size
+    out, costs = bench.folder / f"timeline.{suffix}", []
+    for _ in range(3):
+        costs.append(run([*program, "trace", report, "-o", out]))
+        size = out.stat().st_size
+        out.unlink()  # to replace a file costs what it takes the system to let go of it
+    return say(f"nvtrace trace -o timeline.{suffix}", median(costs)), size
 
 
 def _compressed(bench: Bench, report: Path, plain: Cost) -> list[Goal]:
