@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.nesting import Nest
-from nvtrace.model.arrays import distinct, factorize
+from nvtrace.model.arrays import distinct, factorize, renumbered
 from nvtrace.model.explained import Level
 from nvtrace.model.schema import Attribution
 from nvtrace.model.table import Table
@@ -70,6 +70,9 @@ class _Open(NamedTuple):
     def of(cls, moments: I64, rows: I32) -> _Open:
         return cls(moments, np.append(np.int32(-1), rows))
 
+    def renumbered(self, before: np.int32) -> _Open:
+        return self._replace(rows=renumbered(before, self.rows))
+
     def at(self, time: I64) -> I32:
         return self.rows[np.searchsorted(self.moments, time, side="right")]
 
@@ -107,6 +110,20 @@ class OpenRanges:
             parts = [part for row, part in by_thread.items() if process[row] == one]
             by_process[one] = _on_one_thread(parts)
         return cls(by_thread, by_process)
+
+    def renumbered(self, before: np.int32) -> OpenRanges:
+        """Return the same for a table in which other rows now come before."""
+        return OpenRanges(
+            *(
+                {row: part.renumbered(before) for row, part in parts.items()}
+                for parts in (self.by_thread, self.by_process)
+            )
+        )
+
+    def add(self, other: OpenRanges) -> None:
+        """Add the answers for other processes."""
+        self.by_thread.update(other.by_thread)
+        self.by_process.update(other.by_process)
 
     def at(self, process: I32, thread: I32, time: I64) -> tuple[I32, I32]:
         """Return the row of the range open at each moment: on the thread itself, and elsewhere.

@@ -17,6 +17,7 @@ from nvtrace.analysis.attribution import (
     nearest_of,
 )
 from nvtrace.analysis.classification import DOMAIN, Rule, classify
+from nvtrace.analysis.gathering import Derived, gathered
 from nvtrace.analysis.intervals import sum_at
 from nvtrace.analysis.nesting import Nest
 from nvtrace.errors import UsageError
@@ -45,19 +46,37 @@ def explain(
     Raises:
         UsageError: no range has any of ``step_names``.
     """
-    ranges, calls, device = trace.ranges, trace.calls, trace.device
     step_names = tuple(step_names)
     classified = classify(trace, rules, step_names)
+    columns, levels, steps = gathered(
+        trace, lambda file, rows: _derived(file, classified.kind[rows])
+    )
+    _check_named(step_names, columns["step_rows"])
+    return Explained(
+        trace=trace,
+        **columns,
+        range_kind=classified.kind,
+        range_guessed=classified.guessed,
+        range_name=classified.name,
+        range_attributes=classified.attributes,
+        range_levels=levels,
+        step_numbers=_step_numbers(trace, columns["step_rows"], classified.name),
+        step_open=steps.anywhere,
+    )
+
+
+def _derived(trace: TraceData, kind: npt.NDArray[np.uint8]) -> Derived:
+    """Return what is derived of a file, whose ranges are of these kinds."""
+    ranges, calls, device = trace.ranges, trace.calls, trace.device
     nest = _nest(trace, np.flatnonzero(ranges["style"] == RangeStyle.PUSH_POP))
-    nested = _nested(trace, nest)
-    parent, levels = nested["range_parent"], nested["range_levels"]
+    nested, levels = _nested(trace, nest), nest.levels()
+    parent = nested["range_parent"]
     process = trace.threads["process"]
     timed = ranges["style"] != RangeStyle.MARK
-    step_rows = np.flatnonzero(timed & (classified.kind == RangeKind.STEP))
+    step_rows = np.flatnonzero(timed & (kind == RangeKind.STEP))
     step_rows = _not_beside(_outermost(step_rows, parent), ranges)
-    _check_named(step_names, step_rows)
     steps = OpenRanges.build(step_rows, ranges, process)
-    phase_rows = np.flatnonzero(timed & among(classified.kind, PHASES))
+    phase_rows = np.flatnonzero(timed & among(kind, PHASES))
     phases = OpenRanges.build(phase_rows, ranges, process)
     range_phase = nearest_of(_mask(ranges.rows, phase_rows), parent, levels)
     call_range = nest.innermost(calls["thread"], calls["start"], calls["end"])
@@ -66,28 +85,22 @@ def explain(
     call_phase, inferred, step_row = _places(calls, around, beside, phases, steps)
     device_call = launching_calls(calls, device)
     target, how = attributed(call_range, inferred)
-    return Explained(
-        trace=trace,
+    columns = {
         **nested,
-        range_kind=classified.kind,
-        range_guessed=classified.guessed,
-        range_name=classified.name,
-        range_attributes=classified.attributes,
-        range_phase=range_phase,
-        call_range=call_range,
-        call_phase=call_phase,
-        call_step_row=step_row,
-        device_call=device_call,
-        device_range=taken(target, device_call),
-        device_how=taken(how, device_call, Attribution.NONE),
-        device_capture=capturing_ranges(device, trace.graph_nodes, nest),
-        step_rows=step_rows.astype(np.int32),
-        step_numbers=_step_numbers(trace, step_rows, classified.name),
-        step_open=steps.anywhere,
-    )
+        "range_phase": range_phase,
+        "call_range": call_range,
+        "call_phase": call_phase,
+        "call_step_row": step_row,
+        "device_call": device_call,
+        "device_range": taken(target, device_call),
+        "device_how": taken(how, device_call, Attribution.NONE),
+        "device_capture": capturing_ranges(device, trace.graph_nodes, nest),
+        "step_rows": step_rows.astype(np.int32),
+    }
+    return Derived(columns, levels, steps)
 
 
-def _check_named(step_names: Sequence[str], step_rows: I64) -> None:
+def _check_named(step_names: Sequence[str], step_rows: I32) -> None:
     if step_names and not len(step_rows):
         raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
 
@@ -97,13 +110,14 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     ranges = trace.ranges
     parent = np.full(ranges.rows, -1, np.int32)
     depth = np.zeros(ranges.rows, np.int32)
-    flags = ranges["flags"].copy()
+    flags = ranges["flags"]
     crossing = nest.crossing()
     parent[nest.rows] = taken(nest.rows, nest.parent)
     depth[nest.rows] = nest.depth
-    flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
     self_time = ranges["end"] - ranges["start"]
     if crossing.any():
+        flags = flags.copy()
+        flags[nest.rows[crossing]] |= np.uint8(RangeFlag.CROSSING)
         self_time[nest.rows] = nest.self_time(crossing)
     else:
         self_time -= sum_at(parent, self_time, ranges.rows)
@@ -112,7 +126,6 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
         "range_depth": depth,
         "range_self": self_time,
         "range_flags": flags,
-        "range_levels": nest.levels(),
     }
 
 
@@ -179,7 +192,7 @@ def _mask(count: int, rows: I64) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def _step_numbers(trace: TraceData, rows: I64, names: I32) -> I64:
+def _step_numbers(trace: TraceData, rows: I32, names: I32) -> I64:
     """Return the number of each step: its payload, the number in its name, or its place.
 
     The payload counts in nvtrace's own domain only; elsewhere it may mean anything. Places count

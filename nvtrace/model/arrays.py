@@ -48,6 +48,17 @@ def in_order(rows: I64) -> bool:
     return bool((rows[1:] > rows[:-1]).all())
 
 
+def renumbered(before: np.int32, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return rows of a table in which others now come before; -1 stays -1."""
+    if not before or not len(rows):
+        return rows
+    if is_constant(rows):
+        return constant(renumbered(before, rows[:1].copy())[0], len(rows), rows.dtype)
+    moved: npt.NDArray[Any] = rows + before
+    moved[rows < 0] = -1
+    return moved
+
+
 def joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Return columns one behind the other; constants of one value stay one."""
     filled = [column for column in columns if len(column)] or list(columns[:1])

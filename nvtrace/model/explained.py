@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.model.arrays import renumbered
 from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
@@ -29,6 +30,11 @@ class Level(NamedTuple):
     rows: I32
     parents: I32
     heads: I64
+
+    def renumbered(self, before: np.int32) -> Level:
+        """Return the same for a table in which other rows now come before."""
+        rows, parents = (renumbered(before, own) for own in (self.rows, self.parents))
+        return self._replace(rows=rows, parents=parents)
 
 
 @dataclass(frozen=True)

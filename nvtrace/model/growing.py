@@ -26,13 +26,18 @@ class GrowingTable:
 
     def __init__(self, spec: Mapping[str, ColumnSpec]) -> None:
         self.spec = spec
-        self._columns = {name: _Growing(column.dtype) for name, column in spec.items()}
+        self._columns = {name: GrowingColumn(column.dtype) for name, column in spec.items()}
         self._bounds = [0]
 
     @property
     def rows(self) -> int:
         """The number of rows so far."""
         return self._bounds[-1]
+
+    @property
+    def parts(self) -> list[slice]:
+        """The rows of each part."""
+        return [slice(*bounds) for bounds in pairwise(self._bounds)]
 
     def add(self, part: Table, changes: Mapping[str, Change], share: float) -> None:
         """Add rows.
@@ -51,8 +56,8 @@ class GrowingTable:
     def shift(self, names: Iterable[str], offsets: Sequence[int]) -> None:
         """Add to some columns what each part's are to be moved by."""
         for name in self._columns.keys() & names:
-            for bounds, offset in zip(pairwise(self._bounds), offsets, strict=True):
-                self._columns[name].shift(slice(*bounds), offset)
+            for rows, offset in zip(self.parts, offsets, strict=True):
+                self._columns[name].shift(rows, offset)
 
     def finished(self) -> dict[str, Array]:
         """Return the columns; the table is used up."""
@@ -67,20 +72,26 @@ def _changed(values: Array, change: Change | None) -> Array:
     return change(values)
 
 
-class _Growing:
+class GrowingColumn:
     """One column: constant, in the memory of one value, as long as its parts are so."""
 
-    def __init__(self, dtype: type[np.generic]) -> None:
+    def __init__(self, dtype: npt.DTypeLike) -> None:
         self._rows = 0
         self._column: Array = np.empty(0, dtype)
 
     def add(self, values: Array, expected: int) -> None:
-        """Add rows; ``expected`` is how many there may be at last."""
+        """Add rows; ``expected`` is how many there may be at last.
+
+        If these are all, their memory is taken over.
+        """
         first, self._rows = self._rows, self._rows + len(values)
         if not len(values):
             return
         if is_constant(values) and (not first or self._holds_only(values[0])):
             self._column = constant(values[0], self._rows, self._column.dtype)
+            return
+        if not first and len(values) >= expected and values.flags.owndata:
+            self._column = values
             return
         room = 0 if is_constant(self._column) else len(self._column)
         if room < self._rows:
@@ -102,6 +113,6 @@ class _Growing:
 
     def finished(self) -> Array:
         """Return the column."""
-        if not is_constant(self._column):
+        if not is_constant(self._column) and len(self._column) > self._rows:
             self._column.resize(self._rows, refcheck=False)
         return self._column

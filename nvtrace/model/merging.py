@@ -11,11 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model import schema
-from nvtrace.model.arrays import picked, taken, time_order
+from nvtrace.model.arrays import picked, renumbered, taken, time_order
 from nvtrace.model.growing import Change, GrowingTable
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
-from nvtrace.model.trace import Counter, Device, Domain, Note, Process, Recorded, TraceData
+from nvtrace.model.trace import (
+    Counter,
+    Device,
+    Domain,
+    FileRows,
+    Note,
+    Process,
+    Recorded,
+    TraceData,
+)
 
 Array = npt.NDArray[Any]
 
@@ -142,7 +151,7 @@ class _Whole:
         """Return what must be done to columns of a part, by table and name."""
         named = partial(taken, self._strings.intern_all(part.trace.strings))
         category = partial(taken, self._categories.intern_all(part.trace.categories))
-        moved = {kind: partial(_renumbered, np.int32(n)) for kind, n in part.base.items()}
+        moved = {kind: partial(renumbered, np.int32(n)) for kind, n in part.base.items()}
         owner = {"thread": moved["threads"], "process": moved["processes"]}
         return {
             "ranges": {
@@ -174,6 +183,7 @@ class _Whole:
         offsets = [(origin or 0) - zero if aligned else 0 for origin in origins]
         for table in self._tables.values():
             table.shift(_TIMES, offsets)
+        files = zip(*(self._tables[name].parts for name in FileRows._fields), strict=True)
         return TraceData(
             **_tables(self._tables, by_time),
             strings=self._strings,
@@ -195,6 +205,7 @@ class _Whole:
             capture_start=min(
                 trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
             ),
+            files=() if by_time else tuple(FileRows(*parts) for parts in files),
         )
 
 
@@ -259,12 +270,3 @@ def _by_row(details: Table, order: npt.NDArray[np.int64]) -> Table:
     place[order] = np.arange(len(order), dtype=np.int32)
     rows = place[details["row"]]
     return Table(details.spec, {**details, "row": rows}).take(np.argsort(rows, kind="stable"))
-
-
-def _renumbered(before: np.int32, rows: Array) -> Array:
-    """Return rows of a table in which others now come before; -1 stays -1."""
-    if not before:
-        return rows
-    moved: Array = rows + before
-    moved[rows < 0] = -1
-    return moved

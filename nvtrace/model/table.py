@@ -69,6 +69,10 @@ class Table(Mapping[str, npt.NDArray[Any]]):
         choose(columns, rows)
         return Table(self.spec, columns)
 
+    def part(self, rows: slice) -> Table:
+        """Return rows that stand together, in the memory of this table."""
+        return Table(self.spec, {name: column[rows] for name, column in self.items()})
+
     def __getitem__(self, name: str) -> Array:
         return self._columns[name]
 

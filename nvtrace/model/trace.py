@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nvtrace.model import schema
 from nvtrace.model.strings import Strings
@@ -122,6 +123,15 @@ class Recorded(NamedTuple):
         return self.kernels or self.memcpy or self.memset or self.graphs
 
 
+class FileRows(NamedTuple):
+    """Where in the tables the rows of one of several files are."""
+
+    ranges: slice
+    calls: slice
+    device: slice
+    graph_nodes: slice
+
+
 @dataclass(frozen=True)
 class TraceData:
     """The tables of one trace.
@@ -131,7 +141,8 @@ class TraceData:
     those of one stand behind those of another. Times are int64 ns relative to the first event;
     ``origin_unix_ns + t`` is absolute time where the origin is known. ``shift_ns`` is what was
     subtracted from the input's own times, and ``capture_start`` is where the capture itself began:
-    work stamped before it is kept but widens no window.
+    work stamped before it is kept but widens no window. ``files`` says where the rows of each file
+    are where those of one stand behind those of another, and is empty otherwise.
     """
 
     ranges: Table = field(default_factory=partial(Table.empty, schema.RANGES))
@@ -155,6 +166,18 @@ class TraceData:
     origin_unix_ns: int | None = None
     shift_ns: int = 0
     capture_start: int = 0
+    files: tuple[FileRows, ...] = ()
+
+    def by_file(self) -> Iterator[tuple[FileRows, TraceData]]:
+        """Yield the trace with the rows of each file alone; as it is where they are not apart."""
+        if not self.files:
+            tables = (getattr(self, name) for name in FileRows._fields)
+            yield FileRows(*(slice(0, table.rows) for table in tables)), self
+        for rows in self.files:
+            parts: dict[str, Any] = {
+                name: getattr(self, name).part(where) for name, where in rows._asdict().items()
+            }
+            yield rows, replace(self, files=(), **parts)
 
     @property
     def span(self) -> tuple[int, int]:

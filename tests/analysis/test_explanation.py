@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from builders import START_END, Capture
 from oracle import Oracle, random_capture
 
+from nvtrace.analysis.explanation import explain
 from nvtrace.errors import UsageError
+from nvtrace.model.merging import merge
 from nvtrace.model.schema import RangeFlag, RangeKind
 
 SEEDS = range(400)
@@ -34,6 +38,35 @@ def test_derived_columns_of_random_captures(block):
             zip(explained.device_range.tolist(), explained.device_how.tolist(), strict=True)
         )
         assert found == [truth.how(work) for work in truth.work], seed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_of_several_files_one_behind_the_other(seed):
+    """Each file's own, with the rows of the files before it counted in."""
+    captures = [random_capture(4 * seed + number) for number in range(4)]
+    captures.insert(1, Capture())
+    truths = [Oracle(capture) for capture in captures]
+    explained = explain(merge([capture.trace() for capture in captures], by_time=False))
+    expected: dict[str, list[int]] = {}
+    ranges = calls = 0
+
+    def add(name: str, rows: Iterable[int], before: int) -> None:
+        moved = [row + before if row >= 0 else row for row in rows]
+        expected[name] = expected.get(name, []) + moved
+
+    for truth in truths:
+        add("range_parent", truth.parent, ranges)
+        add("range_self", map(truth.self_ns, range(len(truth.ranges))), 0)
+        add("step_rows", truth.steps, ranges)
+        add("call_range", map(truth.owner, truth.calls), ranges)
+        add("call_phase", map(truth.phase_of, truth.calls), ranges)
+        add("call_step_row", map(truth.step_of, truth.calls), ranges)
+        add("device_call", map(truth.call_of, truth.work), calls)
+        add("device_range", [truth.how(work)[0] for work in truth.work], ranges)
+        add("device_how", [truth.how(work)[1] for work in truth.work], 0)
+        ranges, calls = ranges + len(truth.ranges), calls + len(truth.calls)
+    found = {name: getattr(explained, name).tolist() for name in expected}
+    assert found == expected
 
 
 def numbers(capture: Capture, **options) -> list[int]:
