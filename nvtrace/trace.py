@@ -15,6 +15,7 @@ from nvtrace.analysis.links import forward_backward
 from nvtrace.analysis.selection import Bounds, select
 from nvtrace.analysis.utilization import with_utilization
 from nvtrace.model.explained import Explained
+from nvtrace.model.merging import in_order_of_time
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Report
 
@@ -174,7 +175,8 @@ class Trace(TraceData):
         """
         from nvtrace.sinks import chrome
 
-        explained = self.explain(step_range=step_range, rules=rules)
+        ordered = Trace.of(in_order_of_time(self)) if self.files else self
+        explained = ordered.explain(step_range=step_range, rules=rules)
         chosen = select(explained, steps=steps, time=time, rank=rank)
         links = forward_backward(explained)
         explained = with_utilization(explained)
@@ -205,7 +207,7 @@ class Trace(TraceData):
         """
         from nvtrace.sinks import nsys_sqlite
 
-        nsys_sqlite.write(self, path, overwrite=overwrite)
+        nsys_sqlite.write(in_order_of_time(self), path, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return (

@@ -32,22 +32,25 @@ def launching_calls(calls: Table, device: Table) -> I32:
     if not calls.rows or not device.rows:
         return np.full(device.rows, -1, np.int32)
     ids, wanted = calls["correlation"], device["correlation"]
+    of_call, of_device = calls["process"], device["process"]
     low, high = int(ids.min()), int(ids.max())
-    processes = int(max(calls["process"].max(), device["process"].max())) + 1
+    least = np.int32(min(of_call.min(), of_device.min()))
+    processes = int(max(of_call.max(), of_device.max()) - least) + 1
     width = high - low + 2
     if processes * width < 8 * calls.rows + 65536:
         # a place for each id of a process, and one for all others
         table = np.full(processes * width, -1, np.int32)
         rows = np.arange(calls.rows, dtype=np.int32)
-        table[(ids + (calls["process"] * np.int64(width) - low))[::-1]] = rows[::-1]
+        table[(ids + ((of_call - least) * np.int64(width) - low))[::-1]] = rows[::-1]
         if low <= 0 <= high:
             table[-low::width] = -1
         place = np.where((wanted < low) | (wanted > high), width - 1, wanted - low)
-        return table[place + device["process"] * np.int64(width)]
+        placed: I32 = table[place + (of_device - least) * np.int64(width)]
+        return placed
     found = np.full(device.rows, -1, np.int32)
-    for process in distinct(device["process"]).tolist():
-        asked = np.flatnonzero((device["process"] == process) & (wanted != 0))
-        candidates = np.flatnonzero((calls["process"] == process) & (ids != 0))
+    for process in distinct(of_device).tolist():
+        asked = np.flatnonzero((of_device == process) & (wanted != 0))
+        candidates = np.flatnonzero((of_call == process) & (ids != 0))
         if len(asked) and len(candidates):
             found[asked] = _lookup(ids[candidates], candidates, wanted[asked])
     return found
@@ -217,10 +220,11 @@ def capturing_ranges(device: Table, nodes: Table, nest: Nest) -> I32:
         keys.setdefault(key, row)
     originals = nodes["original"].tolist()
     known, codes = factorize(device["graph_node"][rows])
-    for process in distinct(device["process"][rows]).tolist():
+    of_row = device["process"][rows]
+    for process in distinct(of_row).tolist():
         roots = [_root((process, node), keys, originals) for node in known.tolist()]
         by_node = np.array([owner[root] if root >= 0 else -1 for root in roots], np.int32)
-        here = device["process"][rows] == process
+        here = of_row == process
         found[rows[here]] = by_node[codes[here]]
     return found
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.paddle_names import shown_name
 from nvtrace.errors import UsageError
-from nvtrace.model.arrays import distinct, factorize
+from nvtrace.model.arrays import constant, distinct, factorize
 from nvtrace.model.schema import RangeKind, RangeStyle
 from nvtrace.model.trace import TraceData
 
@@ -183,7 +183,8 @@ def classify(
     kinds, guesses, attributes = kinds[pair], guesses[pair], attributes[name]
     # emit_nvtx marks operators alone with attributes: a custom autograd.Function, for instance
     kinds[(attributes >= 0) & (kinds == RangeKind.USER)] = RangeKind.OPERATOR
-    kind, guessed = kinds[codes], guesses[codes]
+    kind = kinds[codes]
+    guessed = guesses[codes] if guesses.any() else constant(False, len(codes), np.bool_)
     if (guesses & (kinds == RangeKind.STEP)).any():
         needless = _needless_guesses(kind, guessed, ranges["style"])
         kind[needless] = RangeKind.USER
@@ -191,7 +192,13 @@ def classify(
     of_torch = [text.startswith(_PHASES_OF_TORCH) for text in strings.take(bases[name])]
     if any(of_torch):
         kind[_repeated(trace, kind, np.array(of_torch)[codes])] = RangeKind.OPERATOR
-    return Classified(kind, guessed, shown[pair][codes], attributes[codes])
+    shown = shown[pair]
+    return Classified(
+        kind,
+        guessed,
+        ranges["name"] if (shown == names[name]).all() else shown[codes],
+        attributes[codes] if (attributes >= 0).any() else constant(-1, len(codes), np.int32),
+    )
 
 
 def _of_pairs(

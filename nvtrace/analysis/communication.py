@@ -18,6 +18,7 @@ from nvtrace.model.table import Table
 if TYPE_CHECKING:
     from nvtrace.analysis.measures import Measures
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -103,7 +104,7 @@ def _host_only(measures: Measures) -> list[Overlap]:
     return found
 
 
-def _pieces(table: Table, rows: I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
+def _pieces(table: Table, rows: I32 | I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
     return clipped(table["start"][rows], table["end"][rows], window)
 
 

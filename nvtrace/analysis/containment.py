@@ -76,10 +76,10 @@ class Containment:
     def _inside(self) -> list[_Inside]:
         ranges, calls = self.explained.trace.ranges, self.explained.trace.calls
         found = []
-        threads = ranges["thread"][self._apart]
+        threads, of_call = ranges["thread"][self._apart], calls["thread"]
         for thread in distinct(threads).tolist():
             rows = self._apart[threads == thread]
-            left = np.flatnonzero(self.launching & (calls["thread"] == thread))
+            left = np.flatnonzero(self.launching & (of_call == thread))
             while len(left):
                 # calls of a thread end in the order they start, unless one runs inside another:
                 # those that end too early wait for the next round

@@ -109,11 +109,9 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
     """Return the columns of Explained that the nest decides."""
     ranges = trace.ranges
     parent = np.full(ranges.rows, -1, np.int32)
-    depth = np.zeros(ranges.rows, np.int32)
     flags = ranges["flags"]
     crossing = nest.crossing()
     parent[nest.rows] = taken(nest.rows, nest.parent)
-    depth[nest.rows] = nest.depth
     self_time = ranges["end"] - ranges["start"]
     if crossing.any():
         flags = flags.copy()
@@ -123,7 +121,6 @@ def _nested(trace: TraceData, nest: Nest) -> dict[str, Any]:
         self_time -= sum_at(parent, self_time, ranges.rows)
     return {
         "range_parent": parent,
-        "range_depth": depth,
         "range_self": self_time,
         "range_flags": flags,
     }

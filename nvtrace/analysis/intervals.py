@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ I64 = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
 
 _ROOM = 2**62
+_STRETCH_ROWS = 131_072  # whose starts, ends and lengths stay in the cache
 
 
 def sum_by(codes: Codes, values: npt.NDArray[Any], groups: int) -> I64:
@@ -98,31 +100,65 @@ class Union:
     """
 
     def __init__(self, starts: I64, ends: I64) -> None:
-        reach = np.empty_like(ends)
-        runs = ascending_runs(starts)
-        for run in runs:
-            np.maximum.accumulate(ends[run], out=reach[run])
-        if len(runs) > 1:
-            # sorted each for itself they leave the same gaps: where all that began is over, its
-            # ends are the smallest of all; elsewhere one of as many lies no earlier than the next
-            starts, reach = np.sort(starts, kind="stable"), np.sort(reach, kind="stable")
-        self._starts, self._reach = starts, reach
-        gaps = np.maximum(starts[1:] - self._reach[:-1], 0)
-        self._gaps = np.cumsum(gaps, out=gaps)
+        self._starts, self._ends = starts, ends
 
     def before(self, moments: npt.NDArray[Any]) -> I64:
         """Return how much of the union lies before each moment."""
-        if not len(self._starts):
-            return np.zeros(len(moments), np.int64)
-        last = np.searchsorted(self._starts, moments, side="right") - 1
-        begun = np.maximum(last, 0)
-        gaps = np.where(begun > 0, self._gaps[begun - 1], 0) if len(self._gaps) else 0
-        length = np.minimum(self._reach[begun], moments) - self._starts[0] - gaps
-        return np.where(last >= 0, length, 0)
+        return _before(self._starts, self._ends, moments)
 
     def within(self, window: tuple[I64, I64]) -> int:
-        """Return how much of the union lies in ``window``, disjoint intervals."""
-        return int((self.before(window[1]) - self.before(window[0])).sum())
+        """Return how much of the union lies in ``window``, disjoint intervals in order."""
+        length = 0
+        for starts, ends, (begin, end) in self._stretches():
+            first = np.searchsorted(window[1], begin, side="right")
+            last = np.searchsorted(window[0], end, side="left")
+            if first < last:
+                opens = np.maximum(window[0][first:last], begin)
+                closes = np.minimum(window[1][first:last], end)
+                upto = _before(starts, ends, np.concatenate([opens, closes]))
+                length += int(upto[len(opens) :].sum() - upto[: len(opens)].sum())
+        return length
+
+    def _stretches(self) -> Iterator[tuple[I64, I64, tuple[int, int]]]:
+        """Yield what goes on in one stretch of time after the other, and the stretch's bounds.
+
+        Of a long union little is at work at once. What began earlier and goes on is one interval.
+        """
+        if not len(self._starts):
+            return
+        runs = [(self._starts[run], self._ends[run]) for run in ascending_runs(self._starts)]
+        step = max(_STRETCH_ROWS // len(runs), 1)
+        marks = np.sort(np.concatenate([starts[step::step] for starts, _ in runs]))
+        cuts = distinct(marks[len(runs) - 1 :: len(runs)])
+        places = [[0, *np.searchsorted(starts, cuts).tolist(), len(starts)] for starts, _ in runs]
+        begin = reach = min(int(starts[0]) for starts, _ in runs)
+        for number, end in enumerate([*cuts.tolist(), np.iinfo(np.int64).max]):
+            parts = [slice(*place[number : number + 2]) for place in places]
+            starts, ends = (
+                np.concatenate(
+                    [first, *(run[side][part] for run, part in zip(runs, parts, strict=True))]
+                )
+                for side, first in enumerate(([begin], [reach]))
+            )
+            yield starts, ends, (begin, end)
+            begin, reach = end, max(int(ends.max()), end)
+
+
+def _before(starts: I64, ends: I64, moments: npt.NDArray[Any]) -> I64:
+    """Return how much of the union of intervals lies before each moment."""
+    if not len(starts):
+        return np.zeros(len(moments), np.int64)
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    gaps = np.maximum(starts[1:] - reach[:-1], 0)
+    gaps = np.cumsum(gaps, out=gaps)
+    last = np.searchsorted(starts, moments, side="right") - 1
+    begun = np.maximum(last, 0)
+    left_out = np.where(begun > 0, gaps[begun - 1], 0) if len(gaps) else 0
+    length = np.minimum(reach[begun], moments) - starts[0] - left_out
+    return np.where(last >= 0, length, 0)
 
 
 def by_start(table: Table, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

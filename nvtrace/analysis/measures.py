@@ -1,4 +1,7 @@
-"""Figures that several views share, each computed once and only when asked for."""
+"""Figures that several views share, computed only when asked for, and once.
+
+What a report asks for but once is not kept: it may be as long as the trace.
+"""
 
 from __future__ import annotations
 
@@ -124,17 +127,17 @@ class Measures:
         """GPU time launched by the calls inside each range, on its thread, ns."""
         return self._containment.total(self.call_gpu)
 
-    @cached_property
+    @property
     def contained_kernels(self) -> I64:
         """Number of kernels likewise; no count where ``contained_graphs`` has any."""
         return self._containment.total(self._launched_of(DeviceKind.KERNEL))
 
-    @cached_property
+    @property
     def contained_launches(self) -> I64:
         """Number of launching calls inside each range."""
         return self._containment.total(self.launching.astype(np.int64))
 
-    @cached_property
+    @property
     def contained_graphs(self) -> I64:
         """Number of runs of whole graphs, which hold an unknown number of kernels, likewise."""
         if not (self.trace.device["kind"] == DeviceKind.GRAPH).any():
@@ -152,11 +155,14 @@ class Measures:
         return rows
 
     @cached_property
-    def on_device(self) -> dict[int, I64]:
+    def on_device(self) -> dict[int, I32]:
         """Device rows that may reach into the window, by the device to report on."""
         device_of = self.trace.streams["device"][self.trace.device["stream"]]
         reaching = self.selection.reaching.device
-        return {row: np.flatnonzero(reaching & (device_of == row)) for row in self.devices}
+        return {
+            row: np.flatnonzero(reaching & (device_of == row)).astype(np.int32)
+            for row in self.devices
+        }
 
     @cached_property
     def communication(self) -> Mask:
@@ -186,7 +192,7 @@ class Measures:
         launches = np.array([_LAUNCH.match(text) is not None for text in texts], np.bool_)
         return distinct(trace.calls["process"][calls[launches[codes]]]).astype(np.int64)
 
-    @cached_property
+    @property
     def inferred(self) -> I64:
         """GPU time of other threads' calls that each phase was inferred to own, ns."""
         explained, ranges = self.explained, self.trace.ranges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy.typing as npt
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
+
+_AT_ONCE = 65_536  # numpy makes 64-bit numbers of rows first
 
 
 def constant(value: Any, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -46,6 +48,19 @@ def choose(columns: dict[str, npt.NDArray[Any]], rows: npt.NDArray[Any]) -> None
 def in_order(rows: I64) -> bool:
     """Return whether distinct rows are in ascending order."""
     return bool((rows[1:] > rows[:-1]).all())
+
+
+def smallest_type(values: npt.NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of fewest bytes that holds some signed integers; others keep their own."""
+    if values.dtype.kind != "i" or not len(values):
+        return values.dtype
+    low, high = int(values.min()), int(values.max())
+    for size in range(values.itemsize.bit_length() - 1):
+        for kind in "ui":
+            found = np.dtype(f"{kind}{1 << size}")
+            if np.iinfo(found).min <= low and high <= np.iinfo(found).max:
+                return found
+    return values.dtype
 
 
 def renumbered(before: np.int32, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -85,12 +100,24 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     if high - low > 4 * len(values) + 65536:
         return _factorize_sparse(values)
     least = values.dtype.type(low)
-    offsets = (values - least).view(f"u{values.itemsize}").astype(np.int64)
     present = np.zeros(high - low + 1, np.bool_)
-    present[offsets] = True
+    for _, offsets in _offsets(values, least):
+        present[offsets] = True
     table = np.cumsum(present, dtype=np.int32)
     table -= 1
-    return np.flatnonzero(present).astype(values.dtype) + least, table[offsets]
+    codes = np.empty(len(values), np.int32)
+    for part, offsets in _offsets(values, least):
+        table.take(offsets, out=codes[part], mode="clip")
+    return np.flatnonzero(present).astype(values.dtype) + least, codes
+
+
+def _offsets(
+    values: npt.NDArray[Any], least: np.generic
+) -> Iterator[tuple[slice, npt.NDArray[np.intp]]]:
+    """Yield what values lie above the least of them, modulo 2^n, some rows at a time."""
+    for first in range(0, len(values), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        yield part, (values[part] - least).view(f"u{values.itemsize}").astype(np.intp)
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -107,7 +134,8 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if high - low <= 4 * len(values) + 65536:
         least = values.dtype.type(low)
         present = np.zeros(high - low + 1, np.bool_)
-        present[(values - least).view(f"u{values.itemsize}")] = True  # modulo 2^n, so exact
+        for _, offsets in _offsets(values, least):
+            present[offsets] = True
         found: npt.NDArray[Any] = np.flatnonzero(present).astype(values.dtype) + least
     else:
         ordered = np.sort(values)

@@ -45,7 +45,6 @@ class Explained:
         trace: the tables.
         range_parent: row of the innermost enclosing push/pop range on the thread, -1 none
             (start/end ranges and marks have none and are nobody's parent).
-        range_depth: number of ancestors.
         range_self: duration minus the union of the children, ns.
         range_kind: RangeKind.
         range_guessed: True where the kind was guessed from the name alone.
@@ -72,7 +71,6 @@ class Explained:
 
     trace: TraceData
     range_parent: I32
-    range_depth: I32
     range_self: I64
     range_kind: U8
     range_guessed: npt.NDArray[np.bool_]
@@ -91,6 +89,20 @@ class Explained:
     step_numbers: I64
     step_open: Callable[[I32, I32, I64], I32]
     range_levels: tuple[Level, ...]
+
+    @cached_property
+    def range_depth(self) -> I32:
+        """Number of ancestors of each range."""
+        depth = (self.range_parent >= 0).astype(np.int32)
+        for number, level in enumerate(self.range_levels):
+            depth[level.rows] = number
+        ancestor = self.range_parent.copy()
+        rising = np.flatnonzero(depth) if not self.range_levels else depth[:0]
+        while len(rising):
+            depth[rising] += depth[ancestor[rising]]
+            ancestor[rising] = ancestor[ancestor[rising]]
+            rising = rising[ancestor[rising] >= 0]
+        return depth
 
     @cached_property
     def range_step(self) -> I32:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import constant, is_constant
+from nvtrace.model.arrays import constant, is_constant, smallest_type
 from nvtrace.model.schema import ColumnSpec
 from nvtrace.model.table import Table
 
@@ -22,11 +22,15 @@ class GrowingTable:
 
     Args:
         spec: the catalogue entry that names the columns and their dtypes.
+        narrow: the columns to keep in as few bytes as their numbers need.
     """
 
-    def __init__(self, spec: Mapping[str, ColumnSpec]) -> None:
+    def __init__(self, spec: Mapping[str, ColumnSpec], narrow: Collection[str] = ()) -> None:
         self.spec = spec
-        self._columns = {name: GrowingColumn(column.dtype) for name, column in spec.items()}
+        self._columns = {
+            name: GrowingColumn(column.dtype, narrow=name in narrow)
+            for name, column in spec.items()
+        }
         self._bounds = [0]
 
     @property
@@ -73,10 +77,16 @@ def _changed(values: Array, change: Change | None) -> Array:
 
 
 class GrowingColumn:
-    """One column: constant, in the memory of one value, as long as its parts are so."""
+    """One column: constant, in the memory of one value, as long as its parts are so.
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
+    Args:
+        dtype: of the values.
+        narrow: whether to keep them in as few bytes as they need.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike, *, narrow: bool = False) -> None:
         self._rows = 0
+        self._narrow = narrow
         self._column: Array = np.empty(0, dtype)
 
     def add(self, values: Array, expected: int) -> None:
@@ -90,15 +100,28 @@ class GrowingColumn:
         if is_constant(values) and (not first or self._holds_only(values[0])):
             self._column = constant(values[0], self._rows, self._column.dtype)
             return
-        if not first and len(values) >= expected and values.flags.owndata:
+        if not self._narrow and not first and len(values) >= expected and values.flags.owndata:
             self._column = values
             return
+        dtype = self._type_with(values, first)
         room = 0 if is_constant(self._column) else len(self._column)
-        if room < self._rows:
-            column = np.empty(max(expected, self._rows, room * 3 // 2), self._column.dtype)
+        if room < self._rows or dtype != self._column.dtype:
+            more = room * 3 // 2 if room < self._rows else room
+            column = np.empty(max(expected, self._rows, more), dtype)
             column[:first] = self._column[:first]
             self._column = column
         self._column[first : self._rows] = values
+
+    def _type_with(self, values: Array, first: int) -> np.dtype[Any]:
+        """Return the type that holds these values and the ``first`` ones before."""
+        if not self._narrow:
+            return self._column.dtype
+        own = smallest_type(values)
+        if not first:
+            return own
+        before = self._column[:1] if is_constant(self._column) else None
+        known = self._column.dtype if before is None else smallest_type(before)
+        return np.promote_types(own, known)
 
     def _holds_only(self, value: Any) -> bool:
         return is_constant(self._column) and bool(self._column[0] == value)

@@ -72,7 +72,7 @@ def merge(
     first, second = next(coming), next(coming, None)
     if second is None:
         return first
-    whole = _Whole(sizes)
+    whole = _Whole(sizes, by_time)
     whole.add(first)
     del first
     whole.add(second)
@@ -80,7 +80,7 @@ def merge(
     for trace in coming:
         whole.add(trace)
         del trace  # before the next one is made
-    return whole.finished(by_time)
+    return whole.finished()
 
 
 class _Part(NamedTuple):
@@ -117,12 +117,17 @@ class _Part(NamedTuple):
 class _Whole:
     """All traces so far."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], by_time: bool) -> None:
         self._sizes = sizes
+        self._by_time = by_time
         self._strings, self._categories = Strings(), Strings()
         self._devices: list[Device] = []
         self._parts: list[_Part] = []
-        self._tables = {name: GrowingTable(spec) for name, spec in _TABLES.items()}
+        narrow = () if by_time else _BY_TIME
+        self._tables = {
+            name: GrowingTable(spec, spec.keys() - {*_TIMES} if name in narrow else ())
+            for name, spec in _TABLES.items()
+        }
 
     def add(self, trace: TraceData) -> None:
         """Add a trace, its times still its own."""
@@ -173,7 +178,7 @@ class _Whole:
             "threads": {"process": moved["processes"], "name": named},
         }
 
-    def finished(self, by_time: bool) -> TraceData:
+    def finished(self) -> TraceData:
         """Return the whole, which is used up."""
         traces = [part.trace for part in self._parts]
         origins = [trace.origin_unix_ns for trace in traces]
@@ -185,7 +190,7 @@ class _Whole:
             table.shift(_TIMES, offsets)
         files = zip(*(self._tables[name].parts for name in FileRows._fields), strict=True)
         return TraceData(
-            **_tables(self._tables, by_time),
+            **_tables(self._tables, self._by_time),
             strings=self._strings,
             domains=tuple(domain for part in self._parts for domain in part.domains()),
             categories=tuple(self._categories),
@@ -205,7 +210,7 @@ class _Whole:
             capture_start=min(
                 trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
             ),
-            files=() if by_time else tuple(FileRows(*parts) for parts in files),
+            files=() if self._by_time else tuple(FileRows(*parts) for parts in files),
         )
 
 
@@ -251,15 +256,35 @@ def _tables(growing: Mapping[str, GrowingTable], by_time: bool) -> dict[str, Tab
     for name, table in growing.items():
         columns = table.finished()
         if by_time and name in _BY_TIME:
-            order = time_order(columns)
-            for key in columns:
-                columns[key] = picked(columns[key], order)
+            order = _put_in_order(columns)
             if name == "device":
                 place = order
-        found[name] = Table(table.spec, columns)
+        found[name] = Table(table.spec, columns, narrow=True)
     if by_time:
         found["kernel_details"] = _by_row(found["kernel_details"], place)
     return found
+
+
+def in_order_of_time(trace: TraceData) -> TraceData:
+    """Return the trace with no file's rows apart from those of the others."""
+    if not trace.files:
+        return trace
+    found: dict[str, Any] = {}
+    for name in _BY_TIME:
+        columns = dict(getattr(trace, name))
+        order = _put_in_order(columns)
+        found[name] = Table(_TABLES[name], columns)
+        if name == "device":
+            found["kernel_details"] = _by_row(trace.kernel_details, order)
+    return replace(trace, files=(), **found)
+
+
+def _put_in_order(columns: dict[str, Array]) -> npt.NDArray[np.int64]:
+    """Put the rows of a table in the order of time, and return the order."""
+    order = time_order(columns)
+    for name in columns:
+        columns[name] = picked(columns[name], order)
+    return order
 
 
 def _by_row(details: Table, order: npt.NDArray[np.int64]) -> Table:

@@ -120,6 +120,17 @@ def test_an_interval_cut_by_a_window(window, expected):
     assert list(zip(starts.tolist(), stops.tolist(), strict=True)) == expected
 
 
+@given(st.lists(intervals, max_size=4), intervals, st.sampled_from([1, 2, 5, 100]))
+def test_union_of_several_files_in_stretches(files, window, size):
+    """Each file's rows by start, one file behind the other."""
+    rows = [row for file in files for row in sorted(file, key=lambda row: row[1])]
+    _, start, end = arrays(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nvtrace.analysis.intervals._STRETCH_ROWS", size)
+        found = Union(start, end).within(merged(*arrays(window)[1:]))
+    assert found == len(covered(rows) & covered(window))
+
+
 def test_touching_intervals_are_one():
     starts, ends = merged(np.array([5, 0, 9]), np.array([8, 5, 10]))
     assert (starts.tolist(), ends.tolist()) == ([0, 9], [8, 10])

@@ -15,6 +15,8 @@ from nvtrace.model.arrays import (
     is_constant,
     joined,
     picked,
+    renumbered,
+    smallest_type,
     stable_order,
     taken,
     time_order,
@@ -115,3 +117,26 @@ def test_values_taken_by_row_and_none_of_row_minus_one():
 
 def test_codes_among_others():
     assert among(np.array([0, 7, 255], np.uint8), (7, 255)).tolist() == [False, True, True]
+
+
+@given(st.one_of(near, far, st.lists(st.integers(-40_000, 70_000), min_size=1, max_size=4)))
+def test_the_smallest_type_holds_all(values):
+    column = np.array(values, np.int64)
+    found = smallest_type(column)
+    assert column.astype(found).tolist() == values
+    smaller = [
+        np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4) if size < found.itemsize
+    ]
+    assert not values or not any(
+        all(np.iinfo(one).min <= value <= np.iinfo(one).max for value in values) for one in smaller
+    )
+
+
+@given(st.lists(st.integers(-1, 9), max_size=9), st.integers(0, 5))
+def test_rows_behind_others(rows, before):
+    expected = [row + before if row >= 0 else -1 for row in rows]
+    assert renumbered(np.int32(before), np.array(rows, np.int32)).tolist() == expected
+    for row in rows:
+        same = renumbered(np.int32(before), constant(row, 3, np.int32))
+        assert is_constant(same)
+        assert same.tolist() == [row + before if row >= 0 else -1] * 3

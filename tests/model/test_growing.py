@@ -15,14 +15,20 @@ from nvtrace.model.table import Table
 SPEC = {name: ColumnSpec(np.int64, "", "") for name in ("time", "value")}
 
 part = st.one_of(
-    st.lists(st.integers(-5, 5), max_size=6).map(lambda rows: np.array(rows, np.int64)),
+    st.lists(st.sampled_from([-5, -1, 0, 3, 70, 90, 20_000, 2**40]), max_size=6).map(
+        lambda rows: np.array(rows, np.int64)
+    ),
     st.tuples(st.integers(-1, 1), st.integers(0, 6)).map(lambda two: constant(*two, np.int64)),
 )
 
 
-@given(st.lists(part, min_size=1, max_size=6), st.floats(0.05, 1))
-def test_columns_are_those_of_all_parts(parts, share):
-    table = GrowingTable(SPEC)
+@given(
+    st.lists(part, min_size=1, max_size=6),
+    st.floats(0.05, 1),
+    st.sampled_from([(), ("value",)]),
+)
+def test_columns_are_those_of_all_parts(parts, share, narrow):
+    table = GrowingTable(SPEC, narrow)
     for values in parts:
         rows = Table(SPEC, {"time": values, "value": values})
         table.add(rows, {"value": lambda column: column * 3}, share)
@@ -51,3 +57,15 @@ def test_what_is_constant_stays_so(parts, alike):
         table.add(Table(SPEC, {"time": values, "value": values}), {}, 1.0)
     table.shift(["time"], [0] * len(parts))
     assert [is_constant(column) for column in table.finished().values()] == [alike, alike]
+
+
+def test_narrow_columns_take_the_bytes_that_they_need():
+    table = GrowingTable(SPEC, ["value"])
+    widths = []
+    for values in ([1, 200], [3], [-1], [40_000], [2**40]):
+        rows = Table(SPEC, {"time": values, "value": values})
+        table.add(rows, {}, 0.5)
+        widths.append(table._columns["value"]._column.itemsize)
+    assert widths == [1, 1, 2, 4, 8]
+    found = table.finished()
+    assert found["value"].tolist() == found["time"].tolist() == [1, 200, 3, -1, 40_000, 2**40]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import weakref
 from dataclasses import replace
 
@@ -197,6 +198,17 @@ def test_in_either_order_all_reports_say_the_same(seed):
         reports += [trace.summary(VIEWS, time=(5, 20)), trace.ranges_report(rank=1)]
         said.append([report.to_dict() for report in reports])
     assert said[0] == said[1]
+
+
+def test_a_timeline_is_in_the_order_of_time_either_way():
+    captures = [random_capture(seed) for seed in range(3)]
+    written = []
+    for by_time in (True, False):
+        trace = Trace.of(merge([one.trace() for one in captures], by_time=by_time))
+        file = io.BytesIO()
+        trace.export(file)
+        written.append(file.getvalue())
+    assert written[0] == written[1]
 
 
 def test_traces_that_come_one_by_one_are_not_held():

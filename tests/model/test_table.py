@@ -30,6 +30,23 @@ def test_the_array_given_stays_writable():
     assert table["time"].base is own or table["time"][0] == 1
 
 
+def test_a_narrow_column_is_asked_for_in_its_own_dtype():
+    columns = {"time": np.array([5, 6, 7], np.int8), "name": constant(3, 3, np.uint8)}
+    table = Table(SPEC, columns, narrow=True)
+    for one, expected in (
+        (table, [5, 6, 7]),
+        (table.take(np.array([2, 0])), [7, 5]),
+        (table.part(slice(1, 3)), [6, 7]),
+    ):
+        assert one["time"].tolist() == expected
+        assert one["name"].tolist() == [3] * len(expected)
+        assert [column.dtype for column in one.values()] == [np.int64, np.int32]
+        with pytest.raises(ValueError, match="read-only"):
+            one["time"][0] = 5
+    with pytest.raises(ValueError, match="columns"):
+        Table(SPEC, {"time": columns["time"]}, narrow=True)
+
+
 @pytest.mark.parametrize(
     "columns",
     [

@@ -27,6 +27,10 @@ STRING_COLUMNS = {"name", "short_name", "text"}
 ABSENT = {"category", "text", "bytes"}
 
 
+# what Explained derives when it is asked for
+LATER = ("range_depth", "range_step", "call_step", "device_step")
+
+
 class Capture:
     """Builds an Explained row by row; a derived column is given as ``derived={...}``."""
 
@@ -96,7 +100,7 @@ class Capture:
             tables[name] = Table(spec, {column: [row[column] for row in rows] for column in spec})
         trace = TraceData(**tables, strings=self.strings, **(self.parts | parts))
         derived = self._derived(trace)
-        later = {name: derived.pop(name) for name in ("range_step", "call_step", "device_step")}
+        later = {name: derived.pop(name) for name in LATER}
         explained = Explained(trace, **derived, step_open=None, range_levels=())
         explained.__dict__.update(later)
         return explained
@@ -113,7 +117,7 @@ class Capture:
             "device_how": np.zeros(trace.device.rows, np.uint8),
         }
         columns = {}
-        for name in [*names, "range_step", "call_step", "device_step"]:
+        for name in [*names, *LATER]:
             rows = self.rows.get(owners[name.split("_")[0]], [])
             column = plain.get(name, np.full(len(rows), -1, np.int32)).copy()
             for place, row in enumerate(rows):

@@ -115,6 +115,11 @@ class TestComesBack:
         assert len(pair.processes) == 2 * len(demo.processes)
         assert_same(saved(pair, tmp_path / "saved.sqlite"), pair)
 
+    def test_merged_file_by_file(self, demo, tmp_path):
+        apart = merge([demo, demo], by_time=False)
+        assert apart.ranges["start"].tolist() != sorted(apart.ranges["start"].tolist())
+        assert_same(saved(apart, tmp_path / "saved.sqlite"), merge([demo, demo]))
+
     def test_merged_captures(self, shared_data, tmp_path):
         pair = nvtrace.load([shared_data / CAPTURES[5], shared_data / CAPTURES[6]])
         assert_same(saved(pair, tmp_path / "saved.sqlite"), pair)
@@ -336,6 +341,7 @@ def test_nothing_in_a_trace_is_unknown_to_the_file():
         *("streams", "threads", "strings", "domains", "categories", "processes", "devices"),
         *("counters", "cpu", "sources", "notes", "recorded"),
         *("origin_unix_ns", "shift_ns", "capture_start"),
+        "files",  # where rows stand; read back they are in the order of time
     }
 
 

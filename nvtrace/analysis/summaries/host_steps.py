@@ -109,13 +109,12 @@ def _pieces(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return pairs (place in ``rows``, place in ``steps``) that overlap on one thread."""
     found_rows, found_steps = [], []
+    starts, ends, threads = (ranges[name][rows] for name in ("start", "end", "thread"))
+    of_step = ranges["thread"][steps]
     for place, step in enumerate(steps.tolist()):
         first, last = ranges["start"][step], ranges["end"][step]
-        upto = np.searchsorted(ranges["start"][rows], last)
-        there = np.flatnonzero(
-            (ranges["end"][rows[:upto]] > first)
-            & (ranges["thread"][rows[:upto]] == ranges["thread"][step])
-        )
+        upto = np.searchsorted(starts, last)
+        there = np.flatnonzero((ends[:upto] > first) & (threads[:upto] == of_step[place]))
         found_rows.append(there)
         found_steps.append(np.full(len(there), place))
     if not found_rows:

@@ -221,10 +221,11 @@ def _others_ns(measures: Measures) -> int:
     phases = _phase_rows(measures)
     phases = phases[_in_steps(measures, phases)]
     left = 0
-    for one in distinct(process[ranges["thread"][steps]]).tolist():
-        here = steps[process[ranges["thread"][steps]] == one]
+    of_step, of_phase = (process[ranges["thread"][rows]] for rows in (steps, phases))
+    for one in distinct(of_step).tolist():
+        here = steps[of_step == one]
         window = merged(ranges["start"][here], ranges["end"][here])
-        rows = phases[process[ranges["thread"][phases]] == one]
+        rows = phases[of_phase == one]
         pieces = clipped(ranges["start"][rows], ranges["end"][rows], window)
         left += int((window[1] - window[0]).sum() - (pieces[1] - pieces[0]).sum())
     return left
