@@ -1,8 +1,9 @@
 /* The events of a timeline, row by row.
  *
- * What nvtrace/sinks/chrome_rows.py, chrome_codes.py and chrome_nesting.py do with numpy, a column at
- * a time: the plain definitions are there. Nothing is read outside of the columns and texts that are
- * handed in, nothing written past the buffer's capacity. No Python.h: called through ctypes.
+ * What nvtrace/sinks/chrome_rows.py, chrome_codes.py, chrome_paths.py and chrome_nesting.py do with
+ * numpy, a column at a time: the plain definitions are there. Nothing is read outside of the columns
+ * and texts that are handed in, nothing written past the buffer's capacity. No Python.h: called
+ * through ctypes.
  */
 #include <stdint.h>
 #include <string.h>
@@ -228,6 +229,46 @@ int64_t nvt_timeline_codes(dictionary *in, const column *columns, const int64_t 
 void nvt_timeline_place(dictionary *in) {
     for (int64_t code = 0; code < in->count; code++)
         *found(in, in->keys + code * in->width) = (int32_t)code + 1;
+}
+
+/* The ranges of a trace; a path is the names of a range and of those around it. */
+typedef struct {
+    const int32_t *names, *parents; /* -1 where nothing is around it */
+    int32_t *paths;                 /* one more than the code of each path, 0 where it is unknown */
+    int64_t count;
+} ranges;
+
+/* Find the paths of some ranges; returns how many ranges are listed whose paths are new.
+ *
+ * Stops short where the dictionary is full. -1: a range, or one around it, does not exist. */
+int64_t nvt_timeline_paths(dictionary *in, const ranges *of, const int32_t *wanted, int64_t count,
+                           int64_t *fresh) {
+    int64_t added = 0;
+    for (int64_t i = 0; i < count;) {
+        int32_t inner[DEEPEST], range = wanted[i];
+        int64_t level = 0; /* of the last DEEPEST on the way out, so that any depth comes to an end */
+        for (; range >= 0 && !(range < of->count && of->paths[range]); range = of->parents[range]) {
+            if (range >= of->count || level > of->count) return -1;
+            inner[level++ % DEEPEST] = range;
+        }
+        if (range < -1) return -1;
+        const int whole = level <= DEEPEST;
+        for (int64_t left = whole ? level : DEEPEST; left > 0; left--) {
+            const int32_t here = inner[--level % DEEPEST];
+            const int64_t key[2] = {range < 0 ? -1 : of->paths[range] - 1, of->names[here]};
+            int32_t *slot = found(in, key);
+            if (!*slot) {
+                if (in->count >= in->capacity) return added;
+                memcpy(in->keys + in->count * in->width, key, sizeof key);
+                *slot = (int32_t)++in->count;
+                fresh[added++] = here;
+            }
+            of->paths[here] = *slot;
+            range = here;
+        }
+        i += whole;
+    }
+    return added;
 }
 
 /* Slices that are open, by group. */

@@ -18,11 +18,16 @@ class Behind:
     Args:
         rows: rows, ascending; one may come several times.
         what: what stands behind each.
+        count: how many rows the table has.
     """
 
-    def __init__(self, rows: npt.NDArray[np.integer], what: npt.NDArray[np.integer]) -> None:
+    def __init__(
+        self, rows: npt.NDArray[np.integer], what: npt.NDArray[np.integer], count: int
+    ) -> None:
         self._rows = rows
         self._what = what
+        self._known = np.zeros(count + 1 if len(rows) else 0, np.bool_)
+        self._known[rows] = True
 
     def find(self, rows: I64) -> tuple[I64, I64]:
         """Return which of ``rows`` are followed, by their place, ascending, and by what.
@@ -32,12 +37,15 @@ class Behind:
         """
         if not len(self._rows):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        rows = rows.astype(self._rows.dtype)
-        low = np.searchsorted(self._rows, rows)
-        count = np.searchsorted(self._rows, rows, side="right") - low
-        place = np.repeat(np.arange(len(rows)), count)
-        nth = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-        return place, self._what[low[place] + nth].astype(np.int64)
+        followed = np.flatnonzero(self._known[rows])
+        low, high = (
+            np.searchsorted(self._rows, rows[followed].astype(self._rows.dtype), side)
+            for side in ("left", "right")
+        )
+        count = high - low
+        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        what = self._what[np.repeat(low, count) + nth]
+        return np.repeat(followed, count), what.astype(np.int64)
 
 
 class Launches:
@@ -62,4 +70,4 @@ class Launches:
             others.append(rows[self.first[calls] != rows])
         more = np.concatenate([np.empty(0, np.int64), *others])
         more = more[np.argsort(call_of[more], kind="stable")].astype(np.int32)
-        self.more = Behind(call_of[more], more)
+        self.more = Behind(call_of[more], more, explained.trace.calls.rows)

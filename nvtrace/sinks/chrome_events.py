@@ -32,6 +32,12 @@ class RangeSlices:
         """Return the slices of ranges."""
         explained, ranges = self._explained, self._trace.ranges
         step, tids = explained.range_step, self._trace.threads["tid"]
+        end_thread, counted = ranges["end_thread"], self._counts(slice(None))
+        numbers = [Given("step", (step,), step, 0)]
+        if (elsewhere := end_thread != ranges["thread"]).any():
+            numbers.append(Given("end_thread", (lambda rows: tids[end_thread[rows]],), elsewhere))
+        if counted.any():
+            numbers.append(Given("payload", (ranges["payload"],), counted))
         return Slices(
             (
                 *(ranges[name] for name in ("name", "domain", "category", "color", "text")),
@@ -41,23 +47,15 @@ class RangeSlices:
                 explained.range_depth,
                 explained.range_attributes,
                 ranges["payload_type"],
-                lambda rows: np.where(self._counts(rows), 0, ranges["payload"][rows]),
+                np.where(counted, 0, ranges["payload"]),
             ),
             self.describe,
-            (
-                Given("step", (step,), step, 0),
-                Given(
-                    "end_thread",
-                    (lambda rows: tids[ranges["end_thread"][rows]],),
-                    lambda rows: ranges["end_thread"][rows] != ranges["thread"][rows],
-                ),
-                Given("payload", (ranges["payload"],), self._counts),
-            ),
+            tuple(numbers),
             layout.range_lane,
             *times(ranges["start"], ranges["end"]),
         )
 
-    def _counts(self, rows: I64) -> Bools:
+    def _counts(self, rows: I64 | slice) -> Bools:
         """Return whose payload is a whole number that is neither negative nor very large."""
         kind, value = (self._trace.ranges[name][rows] for name in ("payload_type", "payload"))
         whole = (kind == PayloadType.UINT) | (kind == PayloadType.INT)

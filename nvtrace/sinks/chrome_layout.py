@@ -101,8 +101,8 @@ class Layout:
         self.links = forward, backward = chosen.links
         by_forward = np.argsort(forward, kind="stable")
         self._linked = np.concatenate([forward, backward])
-        self._forward = Behind(forward[by_forward], by_forward)
-        self._backward = Behind(backward, np.arange(len(backward)))
+        self._forward = Behind(forward[by_forward], by_forward, trace.ranges.rows)
+        self._backward = Behind(backward, np.arange(len(backward)), trace.ranges.rows)
         marks = chosen.ranges & (trace.ranges["style"] == RangeStyle.MARK)
         self._marks = np.flatnonzero(marks)
         self._samples = np.flatnonzero(chosen.samples)

@@ -1,7 +1,7 @@
-"""Rows of bytes, codes of combinations, and what nests, by ``native/timeline.c``.
+"""Rows of bytes, codes of combinations, paths, and what nests, by ``native/timeline.c``.
 
-The plain definitions of what it does are ``chrome_rows``, ``chrome_codes`` and ``chrome_nesting``,
-which stand in where no compiler was. The same bytes come out.
+The plain definitions of what it does are ``chrome_rows``, ``chrome_codes``, ``chrome_paths`` and
+``chrome_nesting``, which stand in where no compiler was. The same bytes come out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ Bools = npt.NDArray[np.bool_]
 LIBRARY = Path(nvtrace.__file__).with_name("native") / "timeline.so"
 
 _DEEPEST = 256  # as in C
+_MORE_PATHS = 512
 PIECE_BYTES = 512 << 10
 _NONE = b"\0"  # an array of no bytes is nowhere
 _BLOCK = 16  # bytes of a literal that are copied at a time
@@ -75,6 +76,15 @@ class _Known(ctypes.Structure):
     )
 
 
+class _Ranges(ctypes.Structure):
+    _fields_ = (
+        ("names", ctypes.c_void_p),
+        ("parents", ctypes.c_void_p),
+        ("paths", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+    )
+
+
 class _Nest(ctypes.Structure):
     _fields_ = (
         ("groups", ctypes.c_int64),
@@ -91,7 +101,7 @@ def library() -> Any:
     """Return the native part; None where it was not built."""
     try:
         found = ctypes.CDLL(str(LIBRARY))
-        for function in ("write", "codes", "nest"):
+        for function in ("write", "codes", "paths", "nest"):
             getattr(found, f"nvt_timeline_{function}").restype = ctypes.c_int64
     except (OSError, AttributeError):
         return None
@@ -132,14 +142,33 @@ def _describe(values: Array, columns: Iterable[_Column], *, by_row: bool) -> Non
         column.width = -width if values.dtype.kind == "i" else width
 
 
+class _Dictionary:
+    def __init__(self, width: int) -> None:
+        self.known = _Known(width=width)
+        self._keys: I64 = np.empty(0, np.int64)
+        self._slots: I32 = np.empty(0, np.int32)
+
+    def make_room(self, more: int) -> None:
+        """See to it that there is room for so many combinations more."""
+        known = self.known
+        needed = known.count + more
+        if needed <= known.capacity:
+            return
+        keys = np.empty(2 * needed * known.width, np.int64)
+        used = known.count * known.width
+        keys[:used] = self._keys[:used]
+        known.capacity, known.log2 = 2 * needed, (4 * needed).bit_length()
+        self._keys, self._slots = keys, np.zeros(1 << known.log2, np.int32)
+        known.keys, known.slots = keys.ctypes.data, self._slots.ctypes.data
+        library().nvt_timeline_place(ctypes.byref(known))
+
+
 class Codes:
     """What ``chrome_codes.Codes`` is."""
 
     def __init__(self) -> None:
-        self._known = _Known()
-        self._keys: I64 = np.empty(0, np.int64)
-        self._slots: I32 = np.empty(0, np.int32)
         self._sources: Sequence[Source] = ()
+        self._dictionary: _Dictionary | None = None
 
     def of(self, columns: Sequence[Source], rows: I64) -> tuple[I32, list[int]]:
         """Return what ``Coder.of`` does."""
@@ -147,13 +176,13 @@ class Codes:
             self._sources = columns
             self._described = (_Column * len(columns))()
             self._columns = Columns(self._described, columns)
-            self._known.width = len(columns)
+        known = self._dictionary = self._dictionary or _Dictionary(len(columns))
         rows = _contiguous(rows)
         self._columns.compute(rows)
-        self._make_room(len(rows))
+        known.make_room(len(rows))
         codes, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
         found = library().nvt_timeline_codes(
-            ctypes.byref(self._known),
+            ctypes.byref(known.known),
             self._described,
             ctypes.c_void_p(rows.ctypes.data),
             ctypes.c_int64(len(rows)),
@@ -164,19 +193,40 @@ class Codes:
             raise IndexError("a row that a column does not have")
         return codes, fresh[:found].tolist()
 
-    def _make_room(self, rows: int) -> None:
-        """See to it that all rows may be new."""
-        known = self._known
-        needed = known.count + rows
-        if needed <= known.capacity:
-            return
-        keys = np.empty(2 * needed * known.width, np.int64)
-        used = known.count * known.width
-        keys[:used] = self._keys[:used]
-        known.capacity, known.log2 = 2 * needed, (4 * needed).bit_length()
-        self._keys, self._slots = keys, np.zeros(1 << known.log2, np.int32)
-        known.keys, known.slots = keys.ctypes.data, self._slots.ctypes.data
-        library().nvt_timeline_place(ctypes.byref(known))
+
+class Paths:
+    """Finds the paths of ranges: the names of a range and of those around it.
+
+    Args:
+        names: of each range.
+        parents: the range around each, -1 none.
+        paths: one more than the code of the path of each, 0 where it is unknown; it is filled in.
+    """
+
+    def __init__(self, names: I32, parents: I32, paths: I32) -> None:
+        self._kept = *(np.ascontiguousarray(one, np.int32) for one in (names, parents)), paths
+        self._ranges = _Ranges(*(array.ctypes.data for array in self._kept), len(names))
+        self._dictionary = _Dictionary(2)
+
+    def learn(self, ranges: I32) -> list[int]:
+        """Find the paths of some ranges; return a range for each new one, outer ones first."""
+        ranges = np.ascontiguousarray(ranges, np.int32)
+        known, fresh = self._dictionary.known, []
+        while True:
+            self._dictionary.make_room(_MORE_PATHS)
+            room = np.empty(known.capacity - known.count, np.int64)
+            found = library().nvt_timeline_paths(
+                ctypes.byref(known),
+                ctypes.byref(self._ranges),
+                ctypes.c_void_p(ranges.ctypes.data),
+                ctypes.c_int64(len(ranges)),
+                ctypes.c_void_p(room.ctypes.data),
+            )
+            if found < 0:
+                raise IndexError("a range that does not exist")
+            fresh += room[:found].tolist()
+            if known.count < known.capacity:
+                return fresh
 
 
 class Joined:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nvtrace.model.arrays import I32, I64
+from nvtrace.model.arrays import I32
 from nvtrace.model.explained import Explained
-from nvtrace.sinks.chrome_codes import coder
+from nvtrace.sinks import chrome_native
+from nvtrace.sinks.chrome_codes import Codes
 from nvtrace.sinks.names import cut
 
 _SEPARATOR = " / "
@@ -27,7 +28,10 @@ class RangePaths:
         # stands for no range, is never 0.
         self._path: I32 = np.zeros(len(self._names_of) + 1, np.int32)
         self._path[-1] = _NONE + 1
-        self._codes = coder()
+        self._native = chrome_native.library() and chrome_native.Paths(
+            self._names_of, self._parent, self._path
+        )
+        self._codes = Codes()
         self._columns = (lambda rows: self._path[self._parent[rows]], self._names_of)
         self._names: list[int] = []
         self._parents: list[int] = []
@@ -37,20 +41,27 @@ class RangePaths:
 
     def codes(self, ranges: I32) -> I32:
         """Return the code of the path of each of some ranges, negative where there is none."""
+        if self._native:
+            self._note(self._native.learn(ranges))
+        else:
+            self._learn(ranges)
+        found: I32 = self._path[ranges] - 1
+        return found
+
+    def _learn(self, ranges: I32) -> None:
+        """Find paths from the outermost range inwards."""
         levels = [ranges[self._path[ranges] == 0]]
         while len(levels[-1]):
             outer = self._parent[levels[-1]]
             levels.append(outer[self._path[outer] == 0])
         for level in reversed(levels[:-1]):
-            self._learn(level.astype(np.int64))
-        found: I32 = self._path[ranges] - 1
-        return found
+            codes, fresh = self._codes.of(self._columns, level)
+            self._path[level] = codes + 1
+            self._note(level[fresh].tolist())
 
-    def _learn(self, ranges: I64) -> None:
-        """Find the paths of ranges whose parents' paths are known."""
-        codes, fresh = self._codes.of(self._columns, ranges)
-        self._path[ranges] = codes + 1
-        for row in ranges[fresh].tolist():
+    def _note(self, ranges: list[int]) -> None:
+        """Note what the paths are that come next, of each of which one range is given."""
+        for row in ranges:
             parent = int(self._path[self._parent[row]]) - 1
             self._names.append(int(self._names_of[row]))
             self._parents.append(parent)

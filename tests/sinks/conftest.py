@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from without_native import need_native, without_native
 
 from nvtrace.report import Column, Report, ReportTable, Unit
-from nvtrace.sinks import chrome_native
 
 # Differ in one template argument in the middle only.
 LONG = [f"void gemm<{'float, ' * 700}{n}, {'int, ' * 1000}>(Params)" for n in (1, 2, 3)]
@@ -95,17 +93,6 @@ def reports():
         headline=["read a.sqlite", "97.0 % of GPU time found its range"],
     )
     return reports
-
-
-def without_native(patch):
-    """Have timelines written as where no compiler was."""
-    patch.setattr(chrome_native, "library", lambda: None)
-
-
-def need_native():
-    if chrome_native.library() is None:
-        where_required = pytest.fail if os.environ.get("CI") else pytest.skip
-        where_required("nvtrace/native/timeline.so was not built: pip install --editable .")
 
 
 @pytest.fixture(scope="module", params=["native", "numpy"])

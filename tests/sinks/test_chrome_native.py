@@ -8,16 +8,19 @@ import shutil
 import subprocess
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from without_native import need_native, without_native
 
 import nvtrace
 from nvtrace.demo.report import write_report
 from nvtrace.sinks import chrome, chrome_native
 from nvtrace.sinks.chrome_parts import Choice, Number, Thousandths, When
+from nvtrace.sinks.chrome_paths import RangePaths
 from nvtrace.sinks.chrome_rows import Rows, quoted, render
 from nvtrace.sinks.chrome_texts import Texts
 from nvtrace.sinks.names import valid_utf8
@@ -47,14 +50,13 @@ def tables(draw):
 def written(make, shape, rows, by, **options):
     with pytest.MonkeyPatch.context() as patch:
         if by == "numpy":
-            patch.setattr(chrome_native, "library", lambda: None)
+            without_native(patch)
         return b"".join(render(make(), shape, rows, **options))
 
 
 def both(make, shape, rows, **options):
     """What both ways write."""
-    if chrome_native.library() is None:
-        pytest.skip("nvtrace/native/timeline.so was not built: pip install --editable .")
+    need_native()
     native, plain = (written(make, shape, rows, by, **options) for by in ("native", "numpy"))
     assert native == plain
     return native
@@ -133,6 +135,71 @@ def test_what_does_not_exist_is_not_read(row, by):
         written(make, np.zeros(1, np.int64), np.array([1]), by)
 
 
+def paths_of(parents, names, asked, by):
+    """The codes of the paths of ranges, found in batches, and the names on the path of each."""
+    explained = SimpleNamespace(
+        trace=SimpleNamespace(strings=[chr(ord("a") + name) for name in range(26)]),
+        range_name=np.array(names, np.int32),
+        range_parent=np.array(parents, np.int32),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        if by == "numpy":
+            without_native(patch)
+        paths = RangePaths(explained)
+        codes = [paths.codes(np.array(batch, np.int32)).tolist() for batch in asked]
+        return codes, [paths.text(row) for row in range(len(parents))]
+
+
+@st.composite
+def forests(draw):
+    count = draw(st.integers(1, 30))
+    parents = [draw(st.integers(-1, row - 1)) for row in range(count)]
+    names = draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+    batch = st.lists(st.integers(-1, count - 1), max_size=20)
+    return parents, names, draw(st.lists(batch, max_size=4))
+
+
+@pytest.mark.parametrize("by", ["native", "numpy"])
+@given(forest=forests())
+def test_ranges_have_one_path_if_all_names_on_it_are_the_same(by, forest):
+    parents, names, asked = forest
+
+    def names_on(row):
+        return () if row < 0 else (*names_on(parents[row]), names[row])
+
+    codes, texts = paths_of(parents, names, asked, by)
+    code_of = {}
+    for batch, found in zip(asked, codes, strict=True):
+        for row, code in zip(batch, found, strict=True):
+            assert (code < 0) == (row < 0)
+            assert code_of.setdefault(names_on(row), code) == code
+    assert len(set(code_of.values())) == len(code_of)
+    for row, text in enumerate(texts):
+        letters = [chr(ord("a") + name) for name in names_on(row)]
+        assert text == " / ".join(
+            letters if len(letters) <= 12 else [*letters[:6], "...", *letters[-6:]]
+        )
+
+
+@pytest.mark.parametrize("by", ["native", "numpy"])
+@pytest.mark.parametrize("depth", [255, 256, 257, 1000, 20_000])
+def test_paths_of_any_depth_are_found(depth, by):
+    asked = [[depth - 1], list(range(depth))]
+    (first, all_of_them), texts = paths_of(range(-1, depth - 1), [0] * depth, asked, by)
+    assert len(set(all_of_them)) == depth
+    assert first == all_of_them[-1:]
+    assert texts[0] == "a"
+
+
+def test_a_range_that_does_not_exist_has_no_path():
+    need_native()
+    for parents, asked in (([-1, 0], 2), ([-1, 5], 1), ([-1, -7], 1), ([1, 0], 0)):
+        with pytest.raises(IndexError):
+            chrome_native.Paths(
+                np.zeros(2, np.int32), np.array(parents, np.int32), np.zeros(3, np.int32)
+            ).learn(np.array([asked], np.int32))
+
+
 OPTIONS = [
     {},
     {"layers": ["ranges", "marks"]},
@@ -150,7 +217,7 @@ def test_files_are_the_same(name, options, tmp_path, monkeypatch):
     found = []
     for by in ("native", "numpy"):
         if by == "numpy":
-            monkeypatch.setattr(chrome_native, "library", lambda: None)
+            without_native(monkeypatch)
         chrome.write(explained, tmp_path / name, **options)
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
