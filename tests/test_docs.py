@@ -3,11 +3,11 @@
 Every block of ``python`` and every ``$ nvtrace ...`` line of a ``console`` block runs, page by page
 from top to bottom, with ``nvtrace`` imported, in a folder that holds the report of ``nvtrace demo``
 as ``report.sqlite``, ``run.sqlite``, ``rank0.sqlite``, ``rank1.sqlite``, ``before.sqlite`` and
-``after.sqlite``, a program ``train.py`` that marks sixteen steps and, for the pages that
-name such files, a recording of sixteen steps as ``report.nsys-rep`` and ``report.rankN.nsys-rep``,
-N from 0 to 3. What a console block shows below a command is compared with what the command prints;
-``...`` stands for anything, on a line or for lines. A block that cannot run here says why in a
-comment above it: ``<!-- not run: needs a GPU -->``.
+``after.sqlite``, a program ``train.py`` that marks sixteen steps and, for the pages that name such
+files, a recording of sixteen steps as ``report.nsys-rep`` and ``report.rankN.nsys-rep``, N from 0
+to 3, and the export ``report_pqtdir`` of it. What a console block shows below a command is compared
+with what the command prints; ``...`` stands for anything, on a line or for lines. A block that
+cannot run here says why in a comment above it: ``<!-- not run: needs a GPU -->``.
 """
 
 from __future__ import annotations
@@ -116,6 +116,9 @@ def test_page_runs(
         monkeypatch.setenv("NVTRACE_NSYS", str(request.getfixturevalue("nsys")))
         for name in ("", ".rank0", ".rank1", ".rank2", ".rank3"):
             shutil.copy(request.getfixturevalue("recording"), f"report{name}.nsys-rep")
+    if re.search(r"^\$ nvtrace .*report_pqtdir", text, re.MULTILINE):
+        export = [request.getfixturevalue("nsys"), "export", "-q", "true", "-t", "parquetdir"]
+        subprocess.run([*export, "report.nsys-rep"], check=True, timeout=900)
     names: dict[str, object] = {"__name__": "page", "nvtrace": nvtrace}
     for block in blocks(text):
         where = f"{page.relative_to(ROOT)}:{block.line}"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from arrow_export import convert
 from builders import Capture
 
 import nvtrace
@@ -88,7 +89,11 @@ def test_paths_that_mean_nothing(tmp_path):
     missing = tmp_path / "missing.sqlite"
     for path, said in (
         (missing, f"{missing}: no such file"),
-        (tmp_path, f"{tmp_path}: a folder with no .sqlite, .nsys-rep or .qdrep file in it"),
+        (
+            tmp_path,
+            f"{tmp_path}: a folder with no .sqlite, .nsys-rep or .qdrep file in it, "
+            "and no Parquet export of nsys",
+        ),
         (str(tmp_path / "*.sqlite"), f"{tmp_path / '*.sqlite'}: no file matches"),
         ([], "no file given; name a report"),
     ):
@@ -123,3 +128,54 @@ def test_a_file_one_may_not_read(tmp_path):
     error = refused(path)
     assert isinstance(error, SourceError)
     assert "Permission denied" in str(error)
+
+
+def tables(folder: Path, name: str = "work") -> Path:
+    """A folder as ``nsys export -t parquetdir`` makes it."""
+    made = report(folder.with_name(f"{folder.name}.made"), name)
+    convert(made, folder)
+    made.unlink()
+    return folder
+
+
+def test_a_folder_of_tables_is_one_report(tmp_path, monkeypatch):
+    folder = tables(tmp_path / "run_pqtdir")
+    assert names(folder) == names(f"{folder}{os.sep}") == ["run_pqtdir"]
+    monkeypatch.chdir(folder)
+    assert names(".") == ["run_pqtdir"]
+
+
+def test_folders_of_tables_among_others(folder):
+    tables(folder / "t1_pqtdir")
+    tables(folder / "t2")
+    assert names(folder) == ["a.sqlite", "b.sqlite", "c.db"]
+    given = [folder / "t2", folder / "a.sqlite", folder / "t1_pqtdir"]
+    assert names(given) == ["t2", "a.sqlite", "t1_pqtdir"]
+    assert names(str(folder / "t*")) == ["t1_pqtdir", "t2"]
+    for file in ("a.sqlite", "b.sqlite", "c.db"):
+        (folder / file).unlink()
+    assert names(folder) == ["t1_pqtdir", "t2"]
+
+
+def test_tables_and_reports_in_one_folder(tmp_path):
+    report(tables(tmp_path / "mixed") / "a.sqlite")
+    assert "holds the tables of an export and reports (a.sqlite)" in str(
+        refused(tmp_path / "mixed")
+    )
+
+
+def test_exports_of_one_report_count_once(tmp_path):
+    """By the names that nsys gives; ranks stay apart."""
+    for rank in (0, 1):
+        tables(tmp_path / f"run.rank{rank}_pqtdir")
+    exports = [tmp_path / f"run.rank{rank}_pqtdir" for rank in (0, 1)]
+    assert names(exports) == ["run.rank0_pqtdir", "run.rank1_pqtdir"]
+    first = report(tmp_path / "run.rank0.sqlite")
+    assert names([*exports, first]) == ["run.rank1_pqtdir", "run.rank0.sqlite"]
+    recorded = tmp_path / "run.rank1.nsys-rep"
+    recorded.write_bytes(b"needs an nsys")
+    os.utime(recorded, (1, 1))
+    assert names([recorded, *exports]) == ["run.rank0_pqtdir", "run.rank1_pqtdir"]
+    later = max(file.stat().st_mtime for file in exports[1].iterdir()) + 10
+    os.utime(recorded, (later, later))
+    assert str(recorded) in str(refused([recorded, *exports]))  # the tables are older than it

@@ -57,8 +57,9 @@ class Verbs(click.Group):
 def cli() -> None:
     """Tell where each training step's time went, on the CPU and on the GPU.
 
-    A FILE is a report of Nsight Systems: an SQLite export, or a .nsys-rep or .qdrep where nsys is
-    installed. Several files, a folder, a glob and - (standard input) work too.
+    A FILE is a report of Nsight Systems: an export in SQLite or (where pyarrow is) Parquet, or a
+    .nsys-rep or .qdrep where nsys is installed. Several files, a folder, a glob and - (standard
+    input) work too.
 
     Exit status: 0 done, 1 error, 2 wrong usage, 3 something was found.
     """

@@ -13,9 +13,7 @@ from nvtrace.model.nsys_ddl import MEMSET_NAME, graph_name
 from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.trace import Domain
-from nvtrace.sources.nsys_identity import Identities
-from nvtrace.sources.nsys_names import NO_ID, Names, ScopedNames
-from nvtrace.sources.sqlite_columns import (
+from nvtrace.sources.columns import (
     REALS,
     TEXTS,
     Coded,
@@ -26,7 +24,9 @@ from nvtrace.sources.sqlite_columns import (
     mapped,
     values,
 )
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.nsys_identity import Identities
+from nvtrace.sources.nsys_names import NO_ID, Names, ScopedNames
+from nvtrace.sources.table_reader import TableReader
 
 Columns = dict[str, npt.NDArray[Any]]
 I32 = npt.NDArray[np.int32]
@@ -55,7 +55,7 @@ _PAYLOADS = {
 class EventReader:
     """Reads the event tables of one export; names of calls carry ABI versions in those of nsys."""
 
-    reader: SqliteReader
+    reader: TableReader
     strings: Strings
     names: Names
     identities: Identities
@@ -153,7 +153,7 @@ class EventReader:
         columns = self.reader.columns(table)
         if not {"start", "end"} <= set(columns):
             return {}
-        where = Rows("eventClass", (_BACKTRACE,), inverse=True) if "eventClass" in columns else ""
+        where = Rows("eventClass", (_BACKTRACE,), inverse=True) if "eventClass" in columns else None
         wanted = {
             "start": values(),
             "end": values(OPEN),
@@ -266,16 +266,19 @@ class EventReader:
                 break
         else:
             return {}
-        wanted = dict.fromkeys(("start", "end"), values())
-        wanted |= dict.fromkeys(("globalTid", "graphNodeId", "originalGraphNodeId"), codes())
-        rows = self.reader.read(table, wanted, "graphNodeId IS NOT NULL")
+        columns = ("start", "end", "globalTid", "graphNodeId", "originalGraphNodeId")
+        rows = self.reader.integers(table, dict.fromkeys(columns, 0))
+        again = self.reader.integers(table, {"graphNodeId": 1})
+        known = rows["graphNodeId"] == again["graphNodeId"]  # NULL is what was asked for instead
+        rows = {name: column[known] for name, column in rows.items()}
+        threads = Coded.of(rows["globalTid"])
         return {
             "start": rows["start"],
             "end": rows["end"],
-            "thread": self.identities.threads(rows["globalTid"]),
-            "process": self.identities.processes(rows["globalTid"]),
-            "node": rows["graphNodeId"].astype(np.uint64),
-            "original": rows["originalGraphNodeId"].astype(np.uint64),
+            "thread": self.identities.threads(threads),
+            "process": self.identities.processes(threads),
+            "node": rows["graphNodeId"].view(np.uint64),
+            "original": rows["originalGraphNodeId"].view(np.uint64),
         }
 
 

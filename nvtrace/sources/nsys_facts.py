@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
+from collections.abc import Iterable
 
 from nvtrace.model.trace import Note, Recorded
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.table_reader import TableReader
 
 NEWEST_KNOWN_SCHEMA = (3, 25)
 
@@ -69,17 +70,17 @@ _COSTS = {
     "StringIds": {"id": "names are not known", "value": "names are not known"},
 }
 
-_ERROR = 3
+_WARNING, _ERROR = 2, 3  # DIAGNOSTIC_EVENT.severity
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s,;:'\"]+")
 _DIAGNOSTICS_SHOWN = 5
 
 
-def is_export(reader: SqliteReader) -> bool:
-    """Return whether the database has any table that Nsight Systems writes."""
-    return bool(_SIGNATURES & set(reader.tables))
+def is_export(tables: Iterable[str]) -> bool:
+    """Return whether any of the tables is one that Nsight Systems writes."""
+    return not _SIGNATURES.isdisjoint(tables)
 
 
-def recorded(reader: SqliteReader) -> Recorded:
+def recorded(reader: TableReader) -> Recorded:
     """Return which kinds of events the export has a table for."""
     return Recorded(
         **{
@@ -89,7 +90,7 @@ def recorded(reader: SqliteReader) -> Recorded:
     )
 
 
-def versions(reader: SqliteReader) -> tuple[str | None, str | None]:
+def versions(reader: TableReader) -> tuple[str | None, str | None]:
     """Return the exporter's version and the schema's version, None where the file is silent."""
     facts = _export_facts(reader)
     product = facts.get("EXPORT_PRODUCT_VERSION")
@@ -97,7 +98,7 @@ def versions(reader: SqliteReader) -> tuple[str | None, str | None]:
     return f"Nsight Systems {product}" if product else None, str(schema) if schema else None
 
 
-def added_to_times(reader: SqliteReader) -> int:
+def added_to_times(reader: TableReader) -> int:
     """Return what the export was told to add to all event times, ns (``nsys export --ts-shift``).
 
     With ``--ts-normalize`` that is the Unix time at which the capture began.
@@ -110,30 +111,30 @@ def added_to_times(reader: SqliteReader) -> int:
     return 0
 
 
-def _export_facts(reader: SqliteReader) -> dict[str, object]:
+def _export_facts(reader: TableReader) -> dict[str, object]:
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         if {"name", "value"} <= set(reader.columns(table)):
-            return dict(reader.query(f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT%'"))
+            return dict(reader.rows(table, ("name", "value")))
     return {}
 
 
-def capture_end(reader: SqliteReader) -> int | None:
+def capture_end(reader: TableReader) -> int | None:
     """Return when the capture ended, in the file's own ns; None when the file is silent."""
     if "duration" not in reader.columns("ANALYSIS_DETAILS"):
         return None
-    found = reader.query("SELECT max(duration) FROM ANALYSIS_DETAILS")[0][0]
-    return found if isinstance(found, int) else None
+    stated = (duration for (duration,) in reader.rows("ANALYSIS_DETAILS", ("duration",)))
+    return max((one for one in stated if isinstance(one, int)), default=None)
 
 
-def origin(reader: SqliteReader) -> int | None:
+def origin(reader: TableReader) -> int | None:
     """Return the Unix time of the file's zero in ns; None when the file is silent."""
     if "utcEpochNs" not in reader.columns("TARGET_INFO_SESSION_START_TIME"):
         return None
-    rows = reader.query("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1")
+    rows = reader.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
-def notes(reader: SqliteReader, schema: str | None) -> list[Note]:
+def notes(reader: TableReader, schema: str | None) -> list[Note]:
     """Return what the export itself gives reason to say."""
     found = list(_missing_columns(reader))
     if schema and tuple(int(part) for part in re.findall(r"\d+", schema)[:2]) > NEWEST_KNOWN_SCHEMA:
@@ -150,7 +151,7 @@ def notes(reader: SqliteReader, schema: str | None) -> list[Note]:
     return found
 
 
-def _missing_columns(reader: SqliteReader) -> list[Note]:
+def _missing_columns(reader: TableReader) -> list[Note]:
     found = []
     for table, costs in _COSTS.items():
         columns = reader.columns(table)
@@ -171,14 +172,14 @@ def _missing_columns(reader: SqliteReader) -> list[Note]:
     return found
 
 
-def _diagnostics(reader: SqliteReader) -> list[Note]:
+def _diagnostics(reader: TableReader) -> list[Note]:
     if not {"severity", "text"} <= set(reader.columns("DIAGNOSTIC_EVENT")):
         return []
-    sql = "SELECT severity, CAST(text AS TEXT) FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"
     # paths and numbers tell about a machine, and make repetitions look different
     tally = Tally(
-        (severity, re.sub(r"\d+", "#", _PATH.sub("…", text or "")))
-        for severity, text in reader.query(sql)
+        (severity, re.sub(r"\d+", "#", _PATH.sub("…", str(text or ""))))
+        for severity, text in reader.rows("DIAGNOSTIC_EVENT", ("severity", "text"))
+        if severity in (_WARNING, _ERROR)
     )
     ordered = sorted(tally.items(), key=lambda item: (-item[0][0], -item[1], item[0][1]))
     found = [
@@ -195,16 +196,17 @@ def _diagnostics(reader: SqliteReader) -> list[Note]:
     return found
 
 
-def _overhead(reader: SqliteReader) -> list[Note]:
+def _overhead(reader: TableReader) -> list[Note]:
     if not {"start", "end"} <= set(reader.columns("PROFILER_OVERHEAD")):
         return []
-    count, total = reader.query("SELECT count(*), sum(end - start) FROM PROFILER_OVERHEAD")[0]
+    times = reader.integers("PROFILER_OVERHEAD", {"start": 0, "end": 0})
+    count, total = len(times["start"]), int((times["end"] - times["start"]).sum())
     if not count:
         return []
     return [
         Note(
             "profiler_overhead",
-            f"Nsight Systems recorded {(total or 0) / 1e6:,.1f} ms of its own overhead in "
+            f"Nsight Systems recorded {total / 1e6:,.1f} ms of its own overhead in "
             f"{count:,} places: do not compare these times with those of an unprofiled run",
         )
     ]

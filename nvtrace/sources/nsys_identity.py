@@ -18,9 +18,9 @@ from nvtrace.model.schema import STREAMS, THREADS
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Device, Process
+from nvtrace.sources.columns import Coded, mapped
 from nvtrace.sources.nsys_names import NO_ID, PROCESS_MASK, Names
-from nvtrace.sources.sqlite_columns import Coded, mapped
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.table_reader import TableReader
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Identities:
     """Rows of processes, threads, devices and streams, handed out as they are first met."""
 
-    def __init__(self, reader: SqliteReader, names: Names, strings: Strings) -> None:
+    def __init__(self, reader: TableReader, names: Names, strings: Strings) -> None:
         self._reader = reader
         self._names = names
         self._strings = strings
@@ -114,7 +114,7 @@ class Identities:
         """Return the processes met so far, by row."""
         named: dict[int, str] = {}
         if {"globalPid", "name"} <= set(self._reader.columns("PROCESSES")):
-            for key, name in self._reader.query("SELECT globalPid, name FROM PROCESSES"):
+            for key, name in self._reader.rows("PROCESSES", ("globalPid", "name")):
                 if isinstance(key, int) and name:
                     named[key & int(PROCESS_MASK)] = PurePath(str(name)).name
         only_rank = rank if len(self._processes) == 1 else None
@@ -160,12 +160,12 @@ class Identities:
 class _Hardware:
     """Maps a process's CUDA ordinal to the GPU behind it."""
 
-    def __init__(self, reader: SqliteReader) -> None:
+    def __init__(self, reader: TableReader) -> None:
         self._gpus = _gpu_rows(reader)
         self._by_process: dict[tuple[int, int], int] = {}
         if {"gpuId", "cudaId", "pid"} <= set(reader.columns("TARGET_INFO_CUDA_DEVICE")):
-            sql = "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"
-            for pid, ordinal, gpu in reader.query(sql):
+            known = reader.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId"))
+            for pid, ordinal, gpu in known:
                 if None not in (pid, ordinal, gpu):
                     self._by_process[pid, ordinal] = gpu
 
@@ -202,7 +202,7 @@ class _Hardware:
         )
 
 
-def _gpu_rows(reader: SqliteReader) -> dict[tuple[int, int], dict[str, object]]:
+def _gpu_rows(reader: TableReader) -> dict[tuple[int, int], dict[str, object]]:
     """Return (machine, gpu id) -> column -> value of TARGET_INFO_GPU, as old or new as it is."""
     columns = reader.columns("TARGET_INFO_GPU")
     identifier = "id" if "id" in columns else "deviceId" if "deviceId" in columns else None
@@ -211,7 +211,7 @@ def _gpu_rows(reader: SqliteReader) -> dict[tuple[int, int], dict[str, object]]:
     wanted = ["name", "uuid", "busLocation", "totalMemory", "smCount", "cuDevice", "vmId"]
     chosen = [identifier, *(column for column in wanted if column in columns)]
     gpus: dict[tuple[int, int], dict[str, object]] = {}
-    for row in reader.query(f"SELECT {', '.join(chosen)} FROM TARGET_INFO_GPU"):
+    for row in reader.rows("TARGET_INFO_GPU", chosen):
         facts = dict(zip(chosen, row, strict=True))
         machine = facts.get("vmId")
         where = (machine >> 48) & 0xFFFF if isinstance(machine, int) else 0

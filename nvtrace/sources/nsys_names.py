@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from nvtrace.model.nsys_ddl import copy_name
 from nvtrace.model.strings import Strings
-from nvtrace.sources.sqlite_columns import TEXTS, Coded, Rows, values
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.columns import TEXTS, Coded, Rows, values
+from nvtrace.sources.table_reader import TableReader
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _ABI_VERSION = re.compile(r"_v\d{4,}$")
 class Names:
     """Turns ids of one export's StringIds table into rows of the trace's strings."""
 
-    def __init__(self, reader: SqliteReader, strings: Strings) -> None:
+    def __init__(self, reader: TableReader, strings: Strings) -> None:
         self._ids, self._texts = reader.string_ids
         self._strings = strings
 
@@ -76,7 +76,7 @@ class Names:
 class ScopedNames:
     """Names that NVTX gives to the numbers of domains, and of categories within them."""
 
-    def __init__(self, reader: SqliteReader, names: Names) -> None:
+    def __init__(self, reader: TableReader, names: Names) -> None:
         wanted = dict.fromkeys(("eventType", "globalTid", "domainId", "category"), values())
         wanted |= {"textId": values(NO_ID), "text": TEXTS}
         where = Rows("eventType", (_CATEGORY_NAME, _DOMAIN_CREATE))

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from nvtrace.model.arrays import factorize
 from nvtrace.model.trace import Counter
+from nvtrace.sources.columns import Coded
 from nvtrace.sources.nsys_identity import Identities
-from nvtrace.sources.sqlite_columns import Coded
-from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.table_reader import TableReader
 
 I64 = npt.NDArray[np.int64]
 Columns = dict[str, npt.NDArray[Any]]
@@ -23,7 +23,7 @@ _ON_DEVICE = (2, 3, 5)
 _ALLOCATION = 0
 
 
-def samples(reader: SqliteReader, identities: Identities) -> tuple[Columns, list[Counter]]:
+def samples(reader: TableReader, identities: Identities) -> tuple[Columns, list[Counter]]:
     """Return the columns of SAMPLES, times the file's own, and the counters they are of."""
     counters: list[Counter] = []
     parts = [_memory(reader, identities, counters), _metrics(reader, counters)]
@@ -33,7 +33,7 @@ def samples(reader: SqliteReader, identities: Identities) -> tuple[Columns, list
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, counters
 
 
-def _memory(reader: SqliteReader, identities: Identities, counters: list[Counter]) -> Columns:
+def _memory(reader: TableReader, identities: Identities, counters: list[Counter]) -> Columns:
     """Return memory in use on each device by each process, from allocations and frees."""
     if "start" not in reader.columns(_MEMORY):
         return {}
@@ -61,7 +61,7 @@ def _memory(reader: SqliteReader, identities: Identities, counters: list[Counter
     return {"time": rows["start"][kept], "counter": codes, "value": value}
 
 
-def _metrics(reader: SqliteReader, counters: list[Counter]) -> Columns:
+def _metrics(reader: TableReader, counters: list[Counter]) -> Columns:
     """Return sampled hardware metrics, each a counter of its own."""
     named = {"typeId", "typeName", "metricId", "metricName"}
     if not {"timestamp", "typeId", "metricId", "value"} <= set(reader.columns(_METRICS)):
@@ -69,8 +69,10 @@ def _metrics(reader: SqliteReader, counters: list[Counter]) -> Columns:
     rows = reader.integers(_METRICS, {"timestamp": 0, "typeId": 0, "metricId": 0, "value": 0})
     names: dict[tuple[int, int], str] = {}
     if named <= set(reader.columns("TARGET_INFO_GPU_METRICS")):
-        sql = "SELECT typeId, metricId, typeName, metricName FROM TARGET_INFO_GPU_METRICS"
-        for kind, metric, kind_name, name in reader.query(sql):
+        listed = reader.rows(
+            "TARGET_INFO_GPU_METRICS", ("typeId", "metricId", "typeName", "metricName")
+        )
+        for kind, metric, kind_name, name in listed:
             names[kind, metric] = f"{name} ({kind_name})"
     types, type_codes = factorize(rows["typeId"])
     metrics, metric_codes = factorize(rows["metricId"])

@@ -32,10 +32,10 @@ from nvtrace.model.trace import (
     TraceData,
 )
 from nvtrace.sources import nsys_facts
+from nvtrace.sources.columns import REALS, Coded, values
 from nvtrace.sources.nsys_events import Columns, EventReader
 from nvtrace.sources.nsys_identity import Identities
 from nvtrace.sources.nsys_names import Names
-from nvtrace.sources.sqlite_columns import REALS, Coded, values
 from nvtrace.sources.sqlite_reader import SqliteReader
 
 I32 = npt.NDArray[np.int32]

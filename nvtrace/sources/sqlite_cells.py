@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.sources.sqlite_columns import Column, Interner, Kind, Rows, Wanted, formed
+from nvtrace.sources.columns import Column, Interner, Kind, Rows, Wanted, formed
 from nvtrace.sources.sqlite_pages import LEAF, PageFile, Unusual
 
 I64 = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import nvtrace
 from nvtrace.model.arrays import constant
-from nvtrace.sources.sqlite_columns import Coded, Column, Kind, Rows, Wanted, decoded
+from nvtrace.sources.columns import Coded, Column, Kind, Rows, Wanted, decoded
 from nvtrace.sources.sqlite_pages import PageFile, Unusual
 
 U32 = npt.NDArray[np.uint32]

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.sources.sqlite_columns import Coded, Column, Kind, Wanted, formed
+from nvtrace.sources.columns import Coded, Column, Kind, Wanted, formed
 
 I64 = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@ Columns are read from the table's pages where these are plain, else through SQLi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from nvtrace.errors import CorruptReport, NotAReport, SourceError
 from nvtrace.sources import sqlite_cells, sqlite_native, sqlite_queries
-from nvtrace.sources.sqlite_columns import Column, Rows, Wanted, absent, values
+from nvtrace.sources.columns import Column, Rows, Wanted, absent
 from nvtrace.sources.sqlite_pages import PageFile, Unusual
 from nvtrace.sources.sqlite_queries import quoted
+from nvtrace.sources.table_reader import TableReader
 
 I64 = npt.NDArray[np.int64]
 
@@ -28,10 +29,8 @@ _MAGIC = b"SQLite format 3\0"
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
-class SqliteReader:
-    r"""One SQLite file, opened read-only.
-
-    Text that is not UTF-8 keeps its bytes as ``\xNN``, so that distinct names stay distinct.
+class SqliteReader(TableReader):
+    """One SQLite file, opened read-only.
 
     Raises:
         NotAReport: not an SQLite file.
@@ -51,7 +50,7 @@ class SqliteReader:
             raise self._damaged(error) from error
         self._connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
         try:
-            self.tables = self._tables()
+            self.tables = self._columns = self._read_schema()
             self._roots = self._plain_roots()
         except _ERRORS as error:
             self._connection.close()
@@ -63,7 +62,7 @@ class SqliteReader:
         if self._pages is not None:
             self._pages.close()
 
-    def _tables(self) -> dict[str, tuple[str, ...]]:
+    def _read_schema(self) -> dict[str, tuple[str, ...]]:
         names = [
             row[0]
             for row in self._connection.execute(
@@ -104,7 +103,7 @@ class SqliteReader:
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Return the column names of ``table``; empty when there is no such table."""
-        return self.tables.get(table, ())
+        return self._columns.get(table, ())
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a small query.
@@ -117,35 +116,14 @@ class SqliteReader:
         except _ERRORS as error:
             raise self._damaged(error) from error
 
-    def integers(
-        self, table: str, wanted: Mapping[str, int], where: str | Rows = ""
-    ) -> dict[str, I64]:
-        """Return integer columns of ``table``, int64 of shape (n,) each, in the file's order.
-
-        Args:
-            table: its name; a missing table gives columns of no rows.
-            wanted: column -> value for NULL and for a missing column.
-            where: which rows.
-        """
-        found = self.read(table, {name: values(missing) for name, missing in wanted.items()}, where)
-        return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
+    def rows(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return some columns of a small table, row by row; all of them must be there."""
+        return self.query(f"SELECT {', '.join(map(quoted, names))} FROM {quoted(table)}")
 
     def read(
-        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows = ""
+        self, table: str, wanted: Mapping[str, Wanted], where: Rows | None = None
     ) -> dict[str, Any]:
-        """Return columns of ``table`` in one pass, in the file's order.
-
-        Args:
-            table: its name; a missing table gives columns of no rows.
-            wanted: column -> its form. A column that the table lacks is as if it were NULL.
-            where: which rows.
-
-        Returns:
-            int64 arrays for ``values``, Coded for the other forms.
-
-        Raises:
-            CorruptReport: the file is damaged.
-        """
+        """Return columns of ``table`` in one pass, in the file's order."""
         present = self.columns(table)
         asked = {name: one for name, one in wanted.items() if name in present}
         read = self._from_pages(table, asked, where) if asked else None
@@ -156,11 +134,11 @@ class SqliteReader:
         }
 
     def _from_pages(
-        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows
+        self, table: str, wanted: Mapping[str, Wanted], where: Rows | None
     ) -> tuple[dict[str, Column], int] | None:
         """Return columns read from the table's pages; None where SQLite must be asked."""
         root, file = self._roots.get(table), self._pages
-        if root is None or file is None or (where and not isinstance(where, Rows)):
+        if root is None or file is None:
             return None
         place = self.columns(table).index
         decode = sqlite_native.read if sqlite_native.library() else sqlite_cells.read
@@ -169,7 +147,7 @@ class SqliteReader:
                 file,
                 file.leaves(root),
                 {place(name): one for name, one in wanted.items()},
-                (place(where.column), where) if isinstance(where, Rows) else None,
+                (place(where.column), where) if where else None,
             )
         except Unusual:
             return None
@@ -177,12 +155,13 @@ class SqliteReader:
         return found, len(next(iter(found.values())))
 
     def _from_sql(
-        self, table: str, wanted: Mapping[str, Wanted], where: str | Rows
+        self, table: str, wanted: Mapping[str, Wanted], where: Rows | None
     ) -> tuple[dict[str, Column], int]:
         if table not in self.tables:
             return {}, 0
+        source = quoted(table) + (f" WHERE {where.sql}" if where else "")
         try:
-            return sqlite_queries.read(self._connection, f"{quoted(table)}{_clause(where)}", wanted)
+            return sqlite_queries.read(self._connection, source, wanted)
         except _ERRORS as error:
             raise self._damaged(error) from error
 
@@ -198,11 +177,6 @@ class SqliteReader:
         )
         ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
         return ids, [row[1] for row in rows]
-
-
-def _clause(where: str | Rows) -> str:
-    condition = where.sql if isinstance(where, Rows) else where
-    return f" WHERE {condition}" if condition else ""
 
 
 def _check_header(path: Path) -> None:

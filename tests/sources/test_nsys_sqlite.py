@@ -433,6 +433,14 @@ def test_kernels_of_graphs_know_who_captured_them(export, table):
     assert ranges[int(explained.device_range[0])] == "replay"
 
 
+def test_any_number_may_be_a_node_and_null_is_none(export):
+    node = {"start": 11, "end": 12, "globalTid": T, "originalGraphNodeId": None}
+    found = [0, 1, -1, -(2**63), 2**63 - 1]  # unsigned in the report
+    rows = [{**node, "graphNodeId": number} for number in [None, *found, None]]
+    trace = export(NVTX_EVENTS=[rng(10, 20, "capture")], CUDA_GRAPH_EVENTS=rows)
+    assert trace.graph_nodes["node"].tolist() == [number % 2**64 for number in found]
+
+
 def test_kernels_stamped_before_the_capture_widen_no_window(export):
     trace = export(
         NVTX_EVENTS=[rng(100, 300, "a")],

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nvtrace.sources import sqlite_cells, sqlite_native, sqlite_queries
-from nvtrace.sources.sqlite_columns import REALS, TEXTS, Coded, Column, Rows, Wanted, codes, values
+from nvtrace.sources.columns import REALS, TEXTS, Coded, Column, Rows, Wanted, codes, values
 from nvtrace.sources.sqlite_pages import PageFile, Unusual
 
 INTEGERS = st.one_of(

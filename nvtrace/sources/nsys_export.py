@@ -1,4 +1,4 @@
-"""Reads an SQLite export of Nsight Systems into a TraceData."""
+"""Reads an export of Nsight Systems into a TraceData."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
-from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved, nsys_times
+from nvtrace.sources import arrow_reader, nsys_facts, nsys_samples, nsys_saved, nsys_times
+from nvtrace.sources.arrow_reader import ArrowReader
 from nvtrace.sources.nsys_events import OPEN, Columns, EventReader, unfinished_flags
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
 from nvtrace.sources.sqlite_reader import SqliteReader
+from nvtrace.sources.table_reader import TableReader
 
 I64 = npt.NDArray[np.int64]
 Progress = Callable[[str], None]
@@ -28,10 +30,10 @@ Progress = Callable[[str], None]
 def read(
     path: Path, *, name: str | None = None, details: bool = True, progress: Progress | None = None
 ) -> TraceData:
-    """Return the trace in an SQLite export.
+    """Return the trace in an export.
 
     Args:
-        path: the export.
+        path: the export: an SQLite file, or a folder for which ``is_folder_of_tables`` holds.
         name: what to call the source in outputs; the file's name by default.
         details: also read launch shapes and resources of kernels.
         progress: told what is being read.
@@ -40,25 +42,31 @@ def read(
         NotAReport: the file is something else.
         CorruptReport: the file is empty, truncated or damaged.
         SourceError: another version of nvtrace saved the file.
+        MissingDependency: the export is a folder, and pyarrow is not installed.
     """
-    reader = SqliteReader(path)
+    reader = ArrowReader(path) if path.is_dir() else SqliteReader(path)
     try:
-        if not nsys_facts.is_export(reader):
+        if not nsys_facts.is_export(reader.tables):
             raise NotAReport(
                 f"{path}: an SQLite database, but not an Nsight Systems export (none of its tables "
                 "is there); export the report with: nsys export --type sqlite REPORT.nsys-rep"
             )
-        if nsys_saved.is_saved(reader):
+        if isinstance(reader, SqliteReader) and nsys_saved.is_saved(reader):
             return nsys_saved.read(reader, details=details, progress=progress or (lambda _: None))
         return _Import(reader, name or path.name, progress or (lambda _: None)).run(details)
     finally:
         reader.close()
 
 
+def is_folder_of_tables(folder: Path) -> bool:
+    """Return whether nsys wrote the folder, as ``parquetdir`` or ``arrowdir``, a file a table."""
+    return nsys_facts.is_export(arrow_reader.files(folder))
+
+
 class _Import:
     """One export on its way into the model: read, put on one clock, sort, note."""
 
-    def __init__(self, reader: SqliteReader, name: str, progress: Progress) -> None:
+    def __init__(self, reader: TableReader, name: str, progress: Progress) -> None:
         self._reader = reader
         self._name = name
         self._progress = progress

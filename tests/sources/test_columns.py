@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvtrace.sources import sqlite_columns
-from nvtrace.sources.sqlite_columns import Coded, mapped
+from nvtrace.sources import columns
+from nvtrace.sources.columns import Coded, mapped
 
 ROWS = st.lists(
     st.tuples(st.integers(-3, 3), st.sampled_from([0, 2**60]), st.integers(0, 40)), max_size=40
@@ -54,11 +54,11 @@ def test_combinations_that_occur_are_met_once_in_order(rows):
 
 
 def test_combinations_are_many(monkeypatch):
-    monkeypatch.setattr(sqlite_columns, "_MOST_COMBINATIONS", 50)
+    monkeypatch.setattr(columns, "_MOST_COMBINATIONS", 50)
     check_combinations([(row % 7, 2**60 * (row % 2), row % 41) for row in range(400)])
 
 
 def test_columns_longer_than_are_spread_at_once(monkeypatch):
-    monkeypatch.setattr(sqlite_columns, "_AT_ONCE", 8)
+    monkeypatch.setattr(columns, "_AT_ONCE", 8)
     values = [row % 5 for row in range(30)]
     assert coded(values).astype(np.int32).tolist() == values
