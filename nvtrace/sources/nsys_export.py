@@ -15,8 +15,7 @@ from nvtrace.model.schema import DeviceKind, RangeFlag, RangeStyle
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Note, Source, TraceData
-from nvtrace.sources import arrow_reader, nsys_facts, nsys_samples, nsys_saved, nsys_times
-from nvtrace.sources.arrow_reader import ArrowReader
+from nvtrace.sources import nsys_facts, nsys_samples, nsys_saved, nsys_times
 from nvtrace.sources.nsys_events import OPEN, Columns, EventReader, unfinished_flags
 from nvtrace.sources.nsys_identity import Identities, rank_of
 from nvtrace.sources.nsys_names import Names
@@ -44,7 +43,7 @@ def read(
         SourceError: another version of nvtrace saved the file.
         MissingDependency: the export is a folder, and pyarrow is not installed.
     """
-    reader = ArrowReader(path) if path.is_dir() else SqliteReader(path)
+    reader = _opened(path)
     try:
         if not nsys_facts.is_export(reader.tables):
             raise NotAReport(
@@ -60,7 +59,17 @@ def read(
 
 def is_folder_of_tables(folder: Path) -> bool:
     """Return whether nsys wrote the folder, as ``parquetdir`` or ``arrowdir``, a file a table."""
+    from nvtrace.sources import arrow_reader  # here: most exports are in SQLite
+
     return nsys_facts.is_export(arrow_reader.files(folder))
+
+
+def _opened(path: Path) -> TableReader:
+    if not path.is_dir():
+        return SqliteReader(path)
+    from nvtrace.sources.arrow_reader import ArrowReader
+
+    return ArrowReader(path)
 
 
 class _Import:
