@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from nvtrace.analysis.module_backward import with_backward_modules
@@ -50,12 +51,13 @@ def load(
         raise NotAReport("no file given; name a report")
     named: dict[str, Path] = {}
     for one in given:
-        for file in _files(one):
-            named.setdefault(os.path.realpath(file), file)
+        with _readable(one):
+            for file in _files(one):
+                named.setdefault(os.path.realpath(file), file)
     files = _each_run_once(list(named.values()))
     if len(files) == 1:
         return Trace.of(_read(files[0], details, progress))
-    sizes = [file.stat().st_size for file in files]
+    sizes = [sum(one.st_size for one in _stats(file)) for file in files]
     return Trace.of(merge(_each(files, details, progress), by_time=details, sizes=sizes))
 
 
@@ -132,12 +134,16 @@ def _run_of(path: Path) -> Path:
 
 
 def _written(path: Path) -> float:
-    """Return when a file, or the last one in a folder, was written."""
-    return max(one.stat().st_mtime for one in (path.iterdir() if path.is_dir() else [path]))
+    return max(one.st_mtime for one in _stats(path))
+
+
+def _stats(path: Path) -> list[os.stat_result]:
+    """Return what the system says of a file, or of each in a folder."""
+    return [one.stat() for one in (path.iterdir() if path.is_dir() else [path])]
 
 
 def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:
-    try:
+    with _readable(path):
         if path.suffix in (*REPORT_SUFFIXES, STREAM_SUFFIX):
             from nvtrace.sources import nsys_cli  # here: an export needs no program to be run
 
@@ -146,6 +152,13 @@ def _read(path: Path, details: bool, progress: Progress | None) -> TraceData:
             database = path
         data = nsys_export.read(database, name=path.name, details=details, progress=progress)
         return with_backward_modules(data)
+
+
+@contextmanager
+def _readable(path: PathLike) -> Iterator[None]:
+    """Say in one line what the system refuses."""
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise SourceError(f"{path}: cannot be read: {reason}") from error
+        raise SourceError(f"{os.fspath(path)}: cannot be read: {reason}") from error

@@ -130,6 +130,16 @@ def test_a_file_one_may_not_read(tmp_path):
     assert "Permission denied" in str(error)
 
 
+def test_a_folder_one_may_not_list(tmp_path, monkeypatch):
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    error = refused(tmp_path)
+    assert isinstance(error, SourceError)
+    assert str(error) == f"{tmp_path}: cannot be read: Permission denied"
+
+
 def tables(folder: Path, name: str = "work") -> Path:
     """A folder as ``nsys export -t parquetdir`` makes it."""
     made = report(folder.with_name(f"{folder.name}.made"), name)

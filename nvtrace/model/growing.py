@@ -16,6 +16,9 @@ from nvtrace.model.table import Table
 Array = npt.NDArray[Any]
 Change = Callable[[Array], Array]
 
+# times the rows so far: sizes of files say little about one table of theirs
+_MOST_RESERVED = 16
+
 
 class GrowingTable:
     """The columns of all parts so far.
@@ -55,7 +58,7 @@ class GrowingTable:
         for name, column in self._columns.items():
             values = _changed(part[name], changes.get(name))
             # untouched memory costs nothing, but to be moved for a few rows more does
-            column.add(values, int(self.rows / share * 1.0625))
+            column.add(values, int(self.rows * min(1.0625 / share, _MOST_RESERVED)))
 
     def shift(self, names: Iterable[str], offsets: Sequence[int]) -> None:
         """Add to some columns what each part's are to be moved by."""
