@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.sinks.chrome_parts import FILLER
+
 Array = npt.NDArray[Any]
 Words = npt.NDArray[np.uint32]
-
-FILLER = b"\0"  # stands in no JSON, which has control characters escaped
 
 _GROUP = 10_000
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_digits import FILLER, integers, thousandths
+
+FILLER = b"\0"  # stands in no JSON, which has control characters escaped
 
 Array = npt.NDArray[Any]
 Source = Array | Callable[[I64], Array]
@@ -61,6 +62,8 @@ class Number:
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
+        from nvtrace.sinks.chrome_digits import integers
+
         return integers(values_of(self.values, rows))
 
 
@@ -74,6 +77,8 @@ class Thousandths:
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the digits of the chosen rows, right-aligned, as columns of four bytes."""
+        from nvtrace.sinks.chrome_digits import thousandths
+
         return thousandths(values_of(self.values, rows))
 
 

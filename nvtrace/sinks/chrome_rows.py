@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
 from nvtrace.sinks import chrome_native
-from nvtrace.sinks.chrome_digits import FILLER
-from nvtrace.sinks.chrome_parts import Array, Part, Values, When, values_of
+from nvtrace.sinks.chrome_parts import FILLER, Array, Part, Values, When, values_of
 from nvtrace.sinks.chrome_texts import ByLength, Texts
 from nvtrace.sinks.names import valid_utf8
 
@@ -26,7 +25,8 @@ Bools = npt.NDArray[np.bool_]
 Buffer = npt.NDArray[np.uint8]
 
 _PIECE_ROWS = 4096  # few enough to stay in the cache while one column after the other is written
-_PIECE_BYTES = 8 << 20
+_PIECE_BYTES = 24 << 20
+_PARTS_BYTES = 128  # of a row, as a rule
 
 
 class Rows:
@@ -52,12 +52,12 @@ class Chosen:
         self._texts = texts
         self._order = np.argsort(_shortened(lengths), kind="stable")
         self._lengths, self._places = lengths[self._order], places[self._order]
-        self._columns = Columns(shape.parts, rows[self._order])
+        self._parts, self._rows = shape.parts, rows
 
     @property
     def size(self) -> int:
-        """Bytes of all rows, before fillers are taken out."""
-        return int(self._lengths.sum()) + len(self._lengths) * self._columns.width
+        """How many bytes the rows are, roughly."""
+        return int(self._lengths.sum()) + len(self._lengths) * _PARTS_BYTES
 
     def pieces(self) -> Iterator[tuple[I64, Buffer]]:
         """Yield rows in pieces of bounded size.
@@ -65,13 +65,14 @@ class Chosen:
         Yields:
             Which of the chosen rows a piece holds, and their bytes, of shape (rows, length).
         """
+        columns = Columns(self._parts, self._rows[self._order])
         for run in runs(self._lengths):
             length = int(self._lengths[run.start])
             for first in range(run.start, run.stop, _PIECE_ROWS):
                 part = slice(first, min(first + _PIECE_ROWS, run.stop))
                 texts, index = self._texts.of_length(length, self._places[part])
-                piece = _beside(texts, self._columns.template, index)
-                self._columns.write(piece, length, part)
+                piece = _beside(texts, columns.template, index)
+                columns.write(piece, length, part)
                 yield self._order[part], piece
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from nvtrace.model.arrays import I32, I64
 from nvtrace.sinks import chrome_native
 from nvtrace.sinks.chrome_codes import coder, grown
-from nvtrace.sinks.chrome_digits import FILLER
-from nvtrace.sinks.chrome_parts import Array, Source
+from nvtrace.sinks.chrome_parts import FILLER, Array, Source
 
 _KEPT_BYTES = 16 << 20
 
