@@ -176,7 +176,9 @@ def nearest_of(wanted: npt.NDArray[np.bool_], parent: I32, levels: Sequence[Leve
     if not wanted.any():
         return np.full(len(parent), -1, np.int32)
     nearest = np.where(wanted, np.arange(len(parent), dtype=np.int32), np.int32(-1))
-    for level in levels[1:]:
+    for level in levels:
+        if not level.depth:
+            continue
         children = np.diff(level.heads, append=len(level.rows))
         own = nearest[level.rows]
         above = np.repeat(nearest[level.parents], children)

@@ -52,8 +52,9 @@ class Containment:
         """
         explained = self.explained
         total = sum_at(explained.call_range, weights, explained.trace.ranges.rows)
-        for level in reversed(explained.range_levels[1:]):
-            total[level.parents] += np.add.reduceat(total[level.rows], level.heads)
+        for level in reversed(explained.range_levels):
+            if level.depth:
+                total[level.parents] += np.add.reduceat(total[level.rows], level.heads)
         total[self._apart] = 0
         for part in self._inside:
             sums = np.concatenate([[0], np.cumsum(weights[part.calls])])

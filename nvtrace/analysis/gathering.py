@@ -6,8 +6,7 @@ lies together in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +51,7 @@ def gathered(trace: TraceData, derive: Callable[[TraceData, slice], Derived]) ->
         derive: given the trace with the rows of one file alone, and which ranges these are.
     """
     columns: dict[str, GrowingColumn] = {}
-    levels = []
+    levels: list[Level] = []
     steps = OpenRanges({}, {})
     deep = False
     for rows, part in trace.by_file():
@@ -64,11 +63,11 @@ def gathered(trace: TraceData, derive: Callable[[TraceData, slice], Derived]) ->
             table = _TABLE.get(name.partition("_")[0])
             growing.add(column, getattr(trace, table).rows if table else 0)
         first = np.int32(rows.ranges.start)
-        levels.append([level.renumbered(first) for level in found.levels])
+        levels += [level.renumbered(first) for level in found.levels]
         steps.add(found.steps.renumbered(first))
     return Derived(
         {name: columns.pop(name).finished() for name in list(columns)},
-        () if deep else tuple(_joined(same) for same in zip_longest(*levels)),
+        () if deep else tuple(levels),
         steps,
     )
 
@@ -77,17 +76,3 @@ def _first(rows: FileRows, name: str) -> np.int32:
     """Return the number of the first of the rows that a column holds; 0 for other columns."""
     table = _ROWS_OF.get(name)
     return np.int32(getattr(rows, table).start if table else 0)
-
-
-def _joined(levels: Sequence[Level | None]) -> Level:
-    """Return the ranges of one depth in all files."""
-    filled = [level for level in levels if level is not None]
-    if len(filled) == 1:
-        return filled[0]
-    before = np.cumsum([0, *(len(level.rows) for level in filled)]).tolist()
-    heads = [level.heads + count for level, count in zip(filled, before, strict=False)]
-    return Level(
-        np.concatenate([level.rows for level in filled]),
-        np.concatenate([level.parents for level in filled]),
-        np.concatenate(heads),
-    )

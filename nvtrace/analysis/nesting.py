@@ -81,11 +81,11 @@ class Nest(NamedTuple):
         order = code_order(self.depth)
         rows, parent = self.rows[order], self.parent[order]
         levels, last = [], 0
-        for count in np.bincount(self.depth).tolist():
+        for depth, count in enumerate(np.bincount(self.depth).tolist()):
             first, last = last, last + count
             above = parent[first:last]
             heads = np.flatnonzero((above >= 0) & (above != np.append(-1, above[:-1])))
-            levels.append(Level(rows[first:last], self.rows[above[heads]], heads))
+            levels.append(Level(depth, rows[first:last], self.rows[above[heads]], heads))
         return tuple(levels)
 
     def innermost(self, thread: I32, start: I64, end: I64) -> I32:

@@ -22,11 +22,13 @@ class Level(NamedTuple):
     """Push/pop ranges of one depth.
 
     Attributes:
+        depth: the number of their ancestors.
         rows: their rows, the children of a range side by side.
         parents: the ranges that have children here, in the order of these; none at depth 0.
         heads: place in ``rows`` of the first child of each.
     """
 
+    depth: int
     rows: I32
     parents: I32
     heads: I64
@@ -66,7 +68,8 @@ class Explained:
         step_numbers: their numbers, aligned with ``step_rows``.
         step_open: returns the row of the step open, on the thread or else in the process, for
             arrays of process, thread and moment (ns); -1.
-        range_levels: push/pop ranges by depth; empty where they nest deeper than that helps.
+        range_levels: push/pop ranges by depth, file by file where they stand so; empty where they
+            nest deeper than that helps.
     """
 
     trace: TraceData
@@ -94,8 +97,8 @@ class Explained:
     def range_depth(self) -> I32:
         """Number of ancestors of each range."""
         depth = (self.range_parent >= 0).astype(np.int32)
-        for number, level in enumerate(self.range_levels):
-            depth[level.rows] = number
+        for level in self.range_levels:
+            depth[level.rows] = level.depth
         ancestor = self.range_parent.copy()
         rising = np.flatnonzero(depth) if not self.range_levels else depth[:0]
         while len(rising):

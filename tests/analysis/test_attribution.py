@@ -309,7 +309,8 @@ def levels(parent: np.ndarray) -> list[Level]:
         rows = sorted((row for row in range(len(parent)) if depth[row] == one), key=parent.item)
         parents = sorted({int(parent[row]) for row in rows} - {-1})
         heads = [[parent[row] for row in rows].index(above) for above in parents]
-        found.append(Level(np.array(rows), np.array(parents, np.int64), np.array(heads, np.int64)))
+        above, first = np.array(parents, np.int64), np.array(heads, np.int64)
+        found.append(Level(one, np.array(rows), above, first))
     return found
 
 

@@ -149,14 +149,14 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
     rows = _phase_rows(measures)
     parent = explained.range_parent[rows]
     above = np.where(parent >= 0, explained.range_phase[np.maximum(parent, 0)], -1)
-    inner = above >= 0
-    within = rows[inner]
-    hidden = union_by(above[inner], ranges["start"][within], ranges["end"][within], ranges.rows)
-    merged_into = _instances(explained.range_kind, rows, above, ranges.rows)
+    inner = contained(above, rows)
+    within, outer = rows[inner], np.searchsorted(rows, above[inner])
+    hidden = union_by(outer, ranges["start"][within], ranges["end"][within], len(rows))
+    merged_into = _instances(explained.range_kind, rows, above)
     gpu = _phase_gpu(measures)
     instances, codes = np.unique(merged_into, return_inverse=True)
     count_ = len(instances)
-    cpu_of = sum_by(codes, measures.range_time(rows) - hidden[rows], count_)
+    cpu_of = sum_by(codes, measures.range_time(rows) - hidden, count_)
     counted = np.ones(count_, np.bool_)
     if within_steps:
         counted = _in_steps(measures, instances)
@@ -186,15 +186,17 @@ def _in_steps(measures: Measures, rows: I64) -> Mask:
     return contained(of_row << 32 | explained.steps_of(rows), counted)
 
 
-def _instances(kinds: npt.NDArray[np.uint8], rows: I64, above: I64, count_: int) -> I64:
+def _instances(kinds: npt.NDArray[np.uint8], rows: I64, above: I64) -> I64:
     """Return for each phase the outermost phase it belongs to: up while the kind stays the same."""
-    into = np.arange(count_)
     same = (above >= 0) & (kinds[np.maximum(above, 0)] == kinds[rows])
-    into[rows[same]] = above[same]
+    phases = distinct(np.concatenate([rows, above[same]]))
+    into = np.arange(len(phases))
+    into[np.searchsorted(phases, rows[same])] = np.searchsorted(phases, above[same])
     while True:
         further = into[into]
         if (further == into).all():
-            return into[rows]
+            found: I64 = phases[into[np.searchsorted(phases, rows)]]
+            return found
         into = further
 
 
