@@ -157,7 +157,7 @@ class Measures:
     @cached_property
     def on_device(self) -> dict[int, I32]:
         """Device rows that may reach into the window, by the device to report on."""
-        device_of = self.trace.streams["device"][self.trace.device["stream"]]
+        device_of = taken(self.trace.streams["device"], self.trace.device["stream"])
         reaching = self.selection.reaching.device
         return {
             row: np.flatnonzero(reaching & (device_of == row)).astype(np.int32)

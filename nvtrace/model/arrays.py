@@ -179,15 +179,29 @@ def taken(
     values: npt.NDArray[T], rows: npt.NDArray[np.integer[Any]], none: int = -1
 ) -> npt.NDArray[T]:
     """Return the values of ``rows``, ``none`` where the row is -1."""
-    found: npt.NDArray[T] = np.append(values, values.dtype.type(none))[rows]
+    table = np.append(values, values.dtype.type(none))
+    found: npt.NDArray[T] = np.empty(len(rows), values.dtype)
+    for first in range(0, len(rows), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        found[part] = table[rows[part]]
+    return found
+
+
+def first_rows(codes: npt.NDArray[Any], groups: int) -> I64:
+    """Return the first row of each group, 0 of none."""
+    found = np.zeros(groups, np.int64)
+    for first in reversed(range(0, len(codes), _AT_ONCE)):
+        part = codes[first : first + _AT_ONCE]
+        found[part[::-1]] = np.arange(first + len(part) - 1, first - 1, -1)
     return found
 
 
 def among(codes: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDArray[np.bool_]:
     """Return which codes are one of ``wanted``."""
-    table = np.zeros(256, np.bool_)
-    table[list(wanted)] = True
-    return table[codes]
+    found = np.zeros(len(codes), np.bool_)
+    for one in wanted:
+        found |= codes == one
+    return found
 
 
 def stable_order(*keys: npt.NDArray[Any]) -> I64:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from nvtrace.model.arrays import (
     contained,
     distinct,
     factorize,
+    first_rows,
     is_constant,
     joined,
     picked,
@@ -140,3 +142,14 @@ def test_rows_behind_others(rows, before):
         same = renumbered(np.int32(before), constant(row, 3, np.int32))
         assert is_constant(same)
         assert same.tolist() == [row + before if row >= 0 else -1] * 3
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.sampled_from([1, 3, 100]))
+def test_the_first_row_of_each_group(codes, at_once):
+    expected = [codes.index(group) if group in codes else 0 for group in range(5)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nvtrace.model.arrays._AT_ONCE", at_once)
+        assert first_rows(np.array(codes, np.int32), 5).tolist() == expected
+        values = np.array([7, 8, 9, 10, 11])
+        found = taken(values, np.array(codes, np.int32) - 1, none=-3)
+        assert found.tolist() == [-3 if code == 0 else code + 6 for code in codes]

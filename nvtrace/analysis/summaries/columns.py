@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.measures import Figures
-from nvtrace.model.arrays import factorize
+from nvtrace.model.arrays import factorize, first_rows
 from nvtrace.report import Column, ReportTable, Unit
 
 I64 = npt.NDArray[np.int64]
@@ -145,8 +145,7 @@ def grouped(*columns: npt.NDArray[Any]) -> tuple[I64, npt.NDArray[np.int32]]:
         distinct, own = factorize(column)
         if len(distinct) > 1:
             _, codes = factorize(codes * np.int64(len(distinct)) + own)
-    first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1, dtype=np.int32)
+    first = first_rows(codes, int(codes.max(initial=-1)) + 1)
     keys = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
     return keys, codes
 

@@ -9,7 +9,7 @@ from nvtrace.analysis.intervals import sum_by
 from nvtrace.analysis.measures import Figures, Measures
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.device import no_device_activity
-from nvtrace.model.arrays import among, distinct, factorize
+from nvtrace.model.arrays import among, distinct, factorize, first_rows
 from nvtrace.model.schema import DeviceKind
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -22,11 +22,13 @@ def kernel_view(measures: Measures) -> ReportTable:
     chosen = measures.selection.device & among(
         device["kind"], (DeviceKind.KERNEL, DeviceKind.GRAPH)
     )
-    rows = np.flatnonzero(chosen)
-    names, codes = factorize(device["name"][rows])
-    values = Figures.of(codes, measures.device_time[rows], len(names))
-    first = np.zeros(len(names), np.int64)
-    first[codes[::-1]] = rows[::-1]
+    names, codes = factorize(device["name"])
+    # the others are a group that is left out: most rows are chosen, and need no copy
+    codes = np.where(chosen, codes, np.int32(len(names)))
+    values = Figures.of(codes, measures.device_time, len(names) + 1)
+    ran = np.flatnonzero(values.calls[:-1])
+    values = Figures(values.calls[ran], values.total[ran], values.maximum[ran], values.minimum[ran])
+    names, first = names[ran], first_rows(codes, len(names) + 1)[ran]
     graphs = device["kind"][first] == DeviceKind.GRAPH
     recorded = everywhere(True, len(names))
     notes = ["GPU Total is the sum of durations; ratios are of the sum of all rows."]
