@@ -149,6 +149,6 @@ def _left_by_adapters(measures: Measures) -> list[Note]:
         return []
     own = np.array([domain.name == DOMAIN for domain in trace.domains], np.bool_)
     wanted = trace.ranges["category"] == trace.categories.index(NOTE_CATEGORY)
-    names = np.unique(trace.ranges["name"][wanted & own[trace.ranges["domain"]]])
+    names = distinct(trace.ranges["name"][wanted & own[trace.ranges["domain"]]])
     texts = (text.partition(": ") for text in sorted(trace.strings.take(names)))
     return [Note(code, message) for code, _, message in texts if message]

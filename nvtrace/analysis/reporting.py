@@ -184,7 +184,7 @@ def _headline(measures: Measures, totals: dict[str, Any], has_steps: bool) -> li
     )
     lines = [
         names,
-        f"{len(trace.processes)} processes, {len(trace.devices)} GPUs; {what}",
+        f"{_counted(trace.processes, 'process', 'es')}, {_counted(trace.devices, 'GPU')}; {what}",
     ]
     gpu = totals["gpu_ns"]
     if gpu is None:
@@ -197,3 +197,7 @@ def _headline(measures: Measures, totals: dict[str, Any], has_steps: bool) -> li
             f"{totals['unattributed_gpu_ns'] / gpu:.1%} unattributed"
         )
     return lines
+
+
+def _counted(things: Sequence[Any], name: str, plural: str = "s") -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else plural}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64, stable_order
+from nvtrace.model.arrays import I32, I64, distinct, stable_order
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import DeviceKind, RangeStyle
 from nvtrace.sinks.chrome_arrows import Behind, Launches
@@ -112,7 +112,7 @@ class Layout:
         lanes[trace.ranges["thread"][self._marks]] = 1
         host = self._host_lanes(lanes)
         gpu = self._device_lanes(lanes)
-        self.counters = np.unique(trace.samples["counter"][self._samples]).tolist()
+        self.counters = distinct(trace.samples["counter"][self._samples]).tolist()
         self.tracks: Tracks = make_tracks(
             trace, lanes, [counter_owner(trace, row) for row in self.counters]
         )
