@@ -71,6 +71,7 @@ _COSTS = {
 }
 
 _WARNING, _ERROR = 2, 3  # DIAGNOSTIC_EVENT.severity
+_UNKNOWN = -(2**63)  # stands for NULL: no time
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s,;:'\"]+")
 _DIAGNOSTICS_SHOWN = 5
 
@@ -199,8 +200,10 @@ def _diagnostics(reader: TableReader) -> list[Note]:
 def _overhead(reader: TableReader) -> list[Note]:
     if not {"start", "end"} <= set(reader.columns("PROFILER_OVERHEAD")):
         return []
-    times = reader.integers("PROFILER_OVERHEAD", {"start": 0, "end": 0})
-    count, total = len(times["start"]), int((times["end"] - times["start"]).sum())
+    times = reader.integers("PROFILER_OVERHEAD", {"start": _UNKNOWN, "end": _UNKNOWN})
+    start, end = times["start"], times["end"]
+    known = (start != _UNKNOWN) & (end != _UNKNOWN)
+    count, total = len(start), int((end[known] - start[known]).sum())
     if not count:
         return []
     return [
