@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.intervals import sum_by, union_by
-from nvtrace.model.arrays import code_order, stable_order
+from nvtrace.model.arrays import code_order, depths, stable_order
 from nvtrace.model.explained import Level
 
 I32 = npt.NDArray[np.int32]
@@ -193,14 +193,7 @@ def _by_chain(end: I64) -> tuple[I32, I32]:
         parent[searching] = parent[parent[searching]]
         here = parent[searching]
         searching = searching[(here >= 0) & (end[here] < end[searching])]
-    depth = (parent >= 0).astype(np.int32)
-    ancestor = parent.copy()
-    rising = np.flatnonzero(ancestor >= 0)
-    while len(rising):
-        depth[rising] += depth[ancestor[rising]]
-        ancestor[rising] = ancestor[ancestor[rising]]
-        rising = rising[ancestor[rising] >= 0]
-    return parent, depth
+    return parent, depths(parent)
 
 
 def _cross_an_earlier(start: I64, end: I64) -> Mask:

@@ -196,6 +196,18 @@ def first_rows(codes: npt.NDArray[Any], groups: int) -> I64:
     return found
 
 
+def depths(parents: I32) -> I32:
+    """Return the number of ancestors of each row; ``parents`` are rows, -1 none."""
+    depth = (parents >= 0).astype(np.int32)
+    ancestor = parents.copy()
+    rising = np.flatnonzero(depth)
+    while len(rising):
+        depth[rising] += depth[ancestor[rising]]
+        ancestor[rising] = ancestor[ancestor[rising]]
+        rising = rising[ancestor[rising] >= 0]
+    return depth
+
+
 def among(codes: npt.NDArray[np.uint8], wanted: Iterable[int]) -> npt.NDArray[np.bool_]:
     """Return which codes are one of ``wanted``."""
     found = np.zeros(len(codes), np.bool_)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import renumbered
+from nvtrace.model.arrays import depths, renumbered
 from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
@@ -96,15 +96,11 @@ class Explained:
     @cached_property
     def range_depth(self) -> I32:
         """Number of ancestors of each range."""
-        depth = (self.range_parent >= 0).astype(np.int32)
+        if not self.range_levels:
+            return depths(self.range_parent)
+        depth = np.zeros(len(self.range_parent), np.int32)
         for level in self.range_levels:
             depth[level.rows] = level.depth
-        ancestor = self.range_parent.copy()
-        rising = np.flatnonzero(depth) if not self.range_levels else depth[:0]
-        while len(rising):
-            depth[rising] += depth[ancestor[rising]]
-            ancestor[rising] = ancestor[ancestor[rising]]
-            rising = rising[ancestor[rising] >= 0]
         return depth
 
     @cached_property
