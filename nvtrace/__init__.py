@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from nvtrace.ranges import disable, enable, enabled, mark, range
     from nvtrace.report import Report
     from nvtrace.schedules import ProfilerState, make_scheduler
+    from nvtrace.summing import summarize
     from nvtrace.trace import Trace
 
 __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks for a name)
@@ -69,6 +70,7 @@ __all__ = [  # noqa: RUF022 (sorted without regard to case, as a reader looks fo
     "SortedKeys",
     "SourceError",
     "step",
+    "summarize",
     "SummaryView",
     "ToolNotFound",
     "Trace",
@@ -106,6 +108,7 @@ _HOMES = {
     **dict.fromkeys(("RecordEvent", "phase", "step"), "nvtrace.phases"),
     **dict.fromkeys(("disable", "enable", "enabled", "mark", "range"), "nvtrace.ranges"),
     "Report": "nvtrace.report",
+    "summarize": "nvtrace.summing",
     "Trace": "nvtrace.trace",
 }
 

@@ -46,6 +46,13 @@ def load(
         ToolNotFound: a report needs nsys, and there is none or none new enough.
         MissingDependency: pyarrow is needed, and not installed.
     """
+    files = reports(path)
+    sizes = [sum(one.st_size for one in _stats(file)) for file in files]
+    return Trace.of(merge(each(files, details, progress), by_time=details, sizes=sizes))
+
+
+def reports(path: PathLike | Sequence[PathLike]) -> list[Path]:
+    """Return the files, or folders of tables, that paths mean; arguments and errors as ``load``."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not given:
         raise NotAReport("no file given; name a report")
@@ -54,16 +61,13 @@ def load(
         with _readable(one):
             for file in _files(one):
                 named.setdefault(os.path.realpath(file), file)
-    files = _each_run_once(list(named.values()))
-    if len(files) == 1:
-        return Trace.of(_read(files[0], details, progress))
-    sizes = [sum(one.st_size for one in _stats(file)) for file in files]
-    return Trace.of(merge(_each(files, details, progress), by_time=details, sizes=sizes))
+    return _each_run_once(list(named.values()))
 
 
-def _each(files: Sequence[Path], details: bool, progress: Progress | None) -> Iterator[TraceData]:
+def each(files: Sequence[Path], details: bool, progress: Progress | None) -> Iterator[TraceData]:
+    """Read one file after the other; arguments and errors as ``load``."""
     for number, file in enumerate(files, 1):
-        if progress:
+        if progress and len(files) > 1:
             progress(f"{file.name} ({number} of {len(files)})")
         yield _read(file, details, progress)
 

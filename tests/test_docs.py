@@ -26,7 +26,7 @@ import click
 import pytest
 
 import nvtrace
-from nvtrace.analysis.reporting import VIEWS
+from nvtrace.analysis.views import VIEWS
 from nvtrace.cli import VERBS, cli
 from nvtrace.demo import write_report
 from nvtrace.model.trace import GPU_NOT_RECORDED

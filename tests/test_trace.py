@@ -9,8 +9,8 @@ import pytest
 from builders import START_END, Capture
 from oracle import random_capture
 
-from nvtrace.analysis.reporting import DEFAULT_VIEWS, VIEWS
 from nvtrace.analysis.summaries.columns import SORT_KEYS
+from nvtrace.analysis.views import DEFAULT_VIEWS, VIEWS
 from nvtrace.errors import UsageError
 from nvtrace.model.schema import DeviceKind
 from nvtrace.model.trace import Recorded

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
-from nvtrace.analysis.intervals import Union, clipped
+from nvtrace.analysis.events import NOTHING, Events
 from nvtrace.model.arrays import distinct, factorize, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeKind, RangeStyle
-from nvtrace.model.table import Table
 
 if TYPE_CHECKING:
+    from nvtrace.analysis.frame import Frame
     from nvtrace.analysis.measures import Measures
 
 I32 = npt.NDArray[np.int32]
@@ -54,6 +55,20 @@ def communication_kernels(explained: Explained) -> Mask:
     return found
 
 
+class Talk(NamedTuple):
+    """Communication and computation.
+
+    Attributes:
+        moving: communication on each device, by its row.
+        computing: all other kernels, likewise.
+        on_host: ranges of communication of processes that show none on a GPU (gloo, MPI), by row.
+    """
+
+    moving: dict[int, Events]
+    computing: dict[int, Events]
+    on_host: dict[int, Events]
+
+
 class Overlap(NamedTuple):
     """Communication, computation and both at once, on one device or one process's CPU, ns."""
 
@@ -63,49 +78,53 @@ class Overlap(NamedTuple):
     both: int | None
 
 
-def overlaps(measures: Measures, labels: list[str]) -> list[Overlap]:
+def talk(measures: Measures) -> Talk:
+    """Return communication and computation of a trace, also what lies outside the window."""
+    device = measures.trace.device
+    moving, computing = {}, {}
+    for row, rows in measures.on_device.items():
+        moves = measures.communication[rows]
+        kernels = device["kind"][rows] == DeviceKind.KERNEL
+        moving[row] = Events.of(device, rows[moves], count=False)
+        computing[row] = Events.of(device, rows[~moves & kernels], count=False)
+    return Talk(moving, computing, _on_host(measures))
+
+
+def _on_host(measures: Measures) -> dict[int, Events]:
+    """Return ranges of communication of each process whose only trace of it they are."""
+    trace, ranges = measures.trace, measures.trace.ranges
+    on_gpu = set(distinct(trace.device["process"][measures.communication]).tolist())
+    chosen = measures.selection.reaching.ranges & (
+        measures.explained.range_kind == RangeKind.COMMUNICATION
+    )
+    rows = np.flatnonzero(chosen & (ranges["style"] != RangeStyle.MARK))
+    process = trace.threads["process"][ranges["thread"][rows]]
+    return {
+        one: Events.of(ranges, rows[process == one], count=False)
+        for one in distinct(process).tolist()
+        if one not in on_gpu
+    }
+
+
+def overlaps(found: Talk, frame: Frame, labels: Sequence[str]) -> list[Overlap]:
     """Return the overlap on each device; and of processes that communicate without one.
 
     Args:
-        measures: the trace.
+        found: communication and computation.
+        frame: the window and the devices.
         labels: what to call each device row.
     """
-    device, window = measures.trace.device, measures.selection.window
-    found = []
-    for row, rows in measures.on_device.items():
-        moves = measures.communication[rows]
-        moving = _pieces(device, rows[moves], window)
-        computes = rows[~moves & (device["kind"][rows] == DeviceKind.KERNEL)]
-        computing = Union(device["start"][computes], device["end"][computes])
-        found.append(
-            Overlap(
-                labels[row], _length(moving), computing.within(window), computing.within(moving)
-            )
-        )
-    return found + _host_only(measures)
-
-
-def _host_only(measures: Measures) -> list[Overlap]:
-    """Return processes whose only trace of communication is on the host (gloo, MPI)."""
-    trace, selection = measures.trace, measures.selection
-    ranges = trace.ranges
-    on_gpu = set(distinct(trace.device["process"][measures.communication]).tolist())
-    chosen = selection.reaching.ranges & (measures.explained.range_kind == RangeKind.COMMUNICATION)
-    chosen &= ranges["style"] != RangeStyle.MARK
-    talking = np.flatnonzero(chosen)
-    process = trace.threads["process"][ranges["thread"][talking]]
-    found = []
-    for row in distinct(process).tolist():
-        if row in on_gpu:
-            continue
-        rows = talking[process == row]
-        moving = _pieces(ranges, rows, selection.window)
-        found.append(Overlap(f"CPU (pid {trace.processes[row].pid})", _length(moving), None, None))
-    return found
-
-
-def _pieces(table: Table, rows: I32 | I64, window: tuple[I64, I64]) -> tuple[I64, I64]:
-    return clipped(table["start"][rows], table["end"][rows], window)
+    window, processes = frame.window, frame.trace.processes
+    shown = []
+    for row in frame.devices:
+        moving = found.moving.get(row, NOTHING).clipped(window)
+        computing = found.computing.get(row, NOTHING)
+        both = computing.within(moving)
+        shown.append(Overlap(labels[row], _length(moving), computing.within(window), both))
+    for row, events in sorted(found.on_host.items()):
+        length = events.within(window)
+        shown.append(Overlap(f"CPU (pid {processes[row].pid})", length, None, None))
+    return shown
 
 
 def _length(pieces: tuple[I64, I64]) -> int:

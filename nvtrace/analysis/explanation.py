@@ -34,7 +34,11 @@ _NUMBER = re.compile(r"(\d+)\D*$")
 
 
 def explain(
-    trace: TraceData, *, rules: Sequence[Rule] = (), step_names: Iterable[str] = ()
+    trace: TraceData,
+    *,
+    rules: Sequence[Rule] = (),
+    step_names: Iterable[str] = (),
+    whole: bool = True,
 ) -> Explained:
     """Return the trace with its ranges nested and classified, and its GPU work attributed.
 
@@ -42,6 +46,7 @@ def explain(
         trace: what a source read.
         rules: classification rules of the user's own, tried first.
         step_names: names of the ranges that are steps, instead of those recognised.
+        whole: whether the trace is all there is: else steps may be in another file.
 
     Raises:
         UsageError: no range has any of ``step_names``.
@@ -51,7 +56,8 @@ def explain(
     columns, levels, steps = gathered(
         trace, lambda file, rows: _derived(file, classified.kind[rows])
     )
-    _check_named(step_names, columns["step_rows"])
+    if whole:
+        check_named(step_names, len(columns["step_rows"]))
     return Explained(
         trace=trace,
         **columns,
@@ -100,8 +106,9 @@ def _derived(trace: TraceData, kind: npt.NDArray[np.uint8]) -> Derived:
     return Derived(columns, levels, steps)
 
 
-def _check_named(step_names: Sequence[str], step_rows: I32) -> None:
-    if step_names and not len(step_rows):
+def check_named(step_names: Sequence[str], steps: int) -> None:
+    """Raise UsageError where there is no step among the ranges named."""
+    if step_names and not steps:
         raise UsageError(f"no range is named {' or '.join(map(repr, step_names))}: no steps")
 
 

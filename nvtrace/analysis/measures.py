@@ -6,6 +6,7 @@ What a report asks for but once is not kept: it may be as long as the trace.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,53 +22,13 @@ from nvtrace.analysis.selection import Selection
 from nvtrace.model.arrays import code_order, distinct, factorize, taken
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution, DeviceKind, RangeFlag, RangeKind, RangeStyle
+from nvtrace.model.trace import TraceData
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _LAUNCH = re.compile(r"cu(?:da)?(?:Launch(?!Host)|GraphLaunch|Memcpy|Memset)")
-
-
-class Figures(NamedTuple):
-    """Calls, total, maximum and minimum of each group, int64 of shape (groups,).
-
-    ``summed`` is the plain sum that the average comes from, where the total leaves out what
-    recursion would count twice.
-    """
-
-    calls: I64
-    total: I64
-    maximum: I64
-    minimum: I64
-    summed: I64 | None = None
-
-    @classmethod
-    def of(cls, codes: npt.NDArray[Any], values: I64, groups: int) -> Figures:
-        """Return the figures of ``values`` by group; maximum and minimum of none are 0."""
-        calls = count_by(codes, groups)
-        maximum = np.full(groups, np.iinfo(np.int64).min)
-        minimum = np.full(groups, np.iinfo(np.int64).max)
-        np.maximum.at(maximum, codes, values)
-        np.minimum.at(minimum, codes, values)
-        maximum[calls == 0] = 0
-        minimum[calls == 0] = 0
-        return cls(calls, sum_by(codes, values, groups), maximum, minimum)
-
-    @property
-    def average(self) -> I64:
-        """The mean, rounded to whole ns; 0 of none."""
-        summed = self.total if self.summed is None else self.summed
-        return np.rint(summed / np.maximum(self.calls, 1)).astype(np.int64)
-
-    @classmethod
-    def once(cls, codes: npt.NDArray[Any], values: I64, counted: Mask, groups: int) -> Figures:
-        """Return the figures of all rows, with totals of the ``counted`` rows alone."""
-        every = cls.of(codes, values, groups)
-        total = every.total
-        if not counted.all():
-            total = sum_by(codes, np.where(counted, values, 0), groups)
-        return cls(every.calls, total, every.maximum, every.minimum, summed=every.total)
 
 
 class Measures:
@@ -170,27 +131,21 @@ class Measures:
         return communication_kernels(self.explained)
 
     @cached_property
-    def gpu_known(self) -> Mask:
-        """Processes whose GPU work was recorded, or that had none: shape (processes,)."""
+    def mute(self) -> I64:
+        """Processes that launched GPU work and have no device row: had it been recorded?"""
         trace = self.trace
-        known = np.array([one.device_recorded for one in trace.processes], np.bool_)
-        known &= trace.recorded.device
-        known[self.silent] = False
-        return known
-
-    @cached_property
-    def silent(self) -> I64:
-        """Processes that launched GPU work, in a trace of such work, with none of it recorded."""
-        trace = self.trace
-        if not trace.recorded.device or not trace.calls.rows:
-            return np.empty(0, np.int64)
-        mute = np.ones(len(trace.processes), np.bool_)
-        mute[trace.device["process"]] = False
-        calls = np.flatnonzero(mute[trace.calls["process"]])
+        without = np.ones(len(trace.processes), np.bool_)
+        without[trace.device["process"]] = False
+        calls = np.flatnonzero(without[trace.calls["process"]])
         names, codes = factorize(trace.calls["name"][calls])
         texts = trace.strings.take(names)
         launches = np.array([_LAUNCH.match(text) is not None for text in texts], np.bool_)
         return distinct(trace.calls["process"][calls[launches[codes]]]).astype(np.int64)
+
+    @cached_property
+    def gpu_known(self) -> Mask:
+        """Processes whose GPU work was recorded, or that had none: shape (processes,)."""
+        return gpu_known(self.trace, self.mute.tolist())
 
     @property
     def inferred(self) -> I64:
@@ -238,6 +193,19 @@ class Measures:
     def path(self) -> tuple[I32, list[str]]:
         """Each range's path of names from the outermost ancestor: codes, and paths by code."""
         return _paths(self.explained)
+
+
+def gpu_known(trace: TraceData, mute: Collection[int]) -> Mask:
+    """Return which processes' GPU work was recorded, or nothing: shape (processes,).
+
+    Args:
+        trace: its processes, and what was recorded.
+        mute: rows of processes that launched such work, with no row of it.
+    """
+    known = np.array([one.device_recorded for one in trace.processes], np.bool_)
+    known &= trace.recorded.device
+    known[list(mute)] = False
+    return known
 
 
 class Operators(NamedTuple):

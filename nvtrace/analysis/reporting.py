@@ -1,66 +1,20 @@
-"""From an explained trace to reports: the views, the totals, and what a reader should know."""
+"""From an explained trace to reports: tables, totals, and what a reader should know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from nvtrace.analysis.checks import figure_notes
+from nvtrace.analysis import checks
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.listing import ranges_table
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.selection import Bounds, select
-from nvtrace.analysis.summaries.allocations import allocations_view, has_allocations
-from nvtrace.analysis.summaries.columns import SORT_KEYS, sort_order
-from nvtrace.analysis.summaries.device import device_view
-from nvtrace.analysis.summaries.distributed import distributed_view
-from nvtrace.analysis.summaries.hlo import device_phases_view, has_programs, hlo_view
-from nvtrace.analysis.summaries.host_steps import has_host_steps, host_steps_view
-from nvtrace.analysis.summaries.kernel import kernel_view, memory_view
-from nvtrace.analysis.summaries.kernels_by_range import kernels_by_range_view
-from nvtrace.analysis.summaries.model import model_view
-from nvtrace.analysis.summaries.operator import operator_view
-from nvtrace.analysis.summaries.overview import overview_view
-from nvtrace.analysis.summaries.user_defined import user_defined_view
-from nvtrace.errors import UsageError
+from nvtrace.analysis.views import DEFAULT_VIEWS, Plan, recorded_views
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import Attribution
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Report, ReportTable
-
-View = Callable[[Measures], ReportTable]
-
-_VIEWS: dict[str, View] = {
-    "device": device_view,
-    "overview": overview_view,
-    "model": model_view,
-    "distributed": distributed_view,
-    "operator": operator_view,  # type: ignore[dict-item]
-    "kernel": kernel_view,
-    "memory": memory_view,
-    "user_defined": user_defined_view,
-    "kernels_by_range": kernels_by_range_view,
-    "allocations": allocations_view,
-    "host_steps": host_steps_view,
-    "device_phases": device_phases_view,
-    "hlo": hlo_view,
-}
-VIEWS = tuple(_VIEWS)
-DEFAULT_VIEWS = VIEWS[:8]
-
-# views whose rows have an order of their own
-_FIXED = {
-    *("device", "overview", "model", "distributed", "operator", "allocations"),
-    *("host_steps", "device_phases", "hlo"),
-}
-
-_WHERE_RECORDED: tuple[tuple[str, Callable[[TraceData], bool]], ...] = (
-    ("allocations", has_allocations),
-    ("host_steps", has_host_steps),
-    ("device_phases", has_programs),
-)
 
 
 def summarize(
@@ -91,19 +45,13 @@ def summarize(
         UsageError: an unknown view or sort key, or a selection with nothing in it.
     """
     if views is None:
-        views = (*DEFAULT_VIEWS, *(view for view, has in _WHERE_RECORDED if has(explained.trace)))
-    _check(views, sorted_by)
+        views = (*DEFAULT_VIEWS, *recorded_views(explained.trace))
+    plan = Plan(views, sorted_by, op_detail, thread_sep)
+    plan.check()
     measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
-    tables = {}
-    for key in views:
-        if key == "operator":
-            table = operator_view(
-                measures, op_detail=op_detail, thread_sep=thread_sep, sorted_by=sorted_by
-            )
-        else:
-            table = _VIEWS[key](measures)
-        tables[key] = table if key in _FIXED else _sorted(table, sorted_by)
-    return _report(measures, tables)
+    frame = Frame.of(measures)
+    tables = {key: plan.table(key, plan.gather(key, measures), frame) for key in views}
+    return report(frame, checks.gather(measures), tables)
 
 
 def list_ranges(
@@ -116,31 +64,15 @@ def list_ranges(
 ) -> Report:
     """Return every range as a row of one table, ``"ranges"``; arguments as for ``summarize``."""
     measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
-    return _report(measures, {"ranges": ranges_table(measures, marks=marks)})
+    tables = {"ranges": ranges_table(measures, marks=marks)}
+    return report(Frame.of(measures), checks.gather(measures), tables)
 
 
-def _check(views: Sequence[str], sorted_by: str) -> None:
-    unknown = [view for view in views if view not in _VIEWS]
-    if unknown:
-        raise UsageError(f"unknown view {unknown[0]!r}: choose from {', '.join(VIEWS)}")
-    if sorted_by not in SORT_KEYS:
-        raise UsageError(f"unknown sort key {sorted_by!r}: choose from {', '.join(SORT_KEYS)}")
-
-
-def _sorted(table: ReportTable, sorted_by: str) -> ReportTable:
-    """Return the rows by the chosen figure; the row of what is unattributed stays last."""
-    if not len(table):
-        return table
-    order = sort_order(table.columns, sorted_by)
-    rest = table.columns[0].values[order] == "unattributed"
-    order = np.concatenate([order[~rest], order[rest]])
-    return replace(table, columns=tuple(column.take(order) for column in table.columns))
-
-
-def _report(measures: Measures, tables: dict[str, ReportTable]) -> Report:
-    trace, selection = measures.trace, measures.selection
-    totals = _totals(measures)
-    notes = [*trace.notes, *figure_notes(measures)]
+def report(frame: Frame, signs: checks.Signs, tables: dict[str, ReportTable]) -> Report:
+    """Return the tables with what is said of the trace as a whole."""
+    trace = frame.trace
+    totals = _totals(frame)
+    notes = [*trace.notes, *checks.figure_notes(signs, frame)]
     return Report(
         tables=tables,
         totals=totals,
@@ -154,32 +86,31 @@ def _report(measures: Measures, tables: dict[str, ReportTable]) -> Report:
             }
             for source in trace.sources
         ],
-        headline=_headline(measures, totals, bool(selection.steps.any())),
+        headline=_headline(trace, totals),
     )
 
 
-def _totals(measures: Measures) -> dict[str, Any]:
-    recorded = measures.trace.recorded.device
-    by_how = measures.by_how
+def _totals(frame: Frame) -> dict[str, Any]:
+    recorded = frame.trace.recorded.device
+    by_how = frame.basis.by_how
     return {
         "gpu_ns": int(by_how.sum()) if recorded else None,
         "attributed_gpu_ns": int(by_how[Attribution.THREAD]) if recorded else None,
         "inferred_gpu_ns": int(by_how[Attribution.INFERRED]) if recorded else None,
         "unattributed_gpu_ns": int(by_how[Attribution.NONE]) if recorded else None,
-        "steps": int(measures.selection.steps.sum()),
-        "window_ns": measures.selection.window_ns,
+        "steps": frame.basis.steps,
+        "window_ns": frame.window_ns,
     }
 
 
-def _headline(measures: Measures, totals: dict[str, Any], has_steps: bool) -> list[str]:
-    trace = measures.trace
+def _headline(trace: TraceData, totals: dict[str, Any]) -> list[str]:
     names = ", ".join(
         f"{source.name} ({source.product or 'no version stated'})" for source in trace.sources
     )
     window = f"{totals['window_ns'] / 1e6:,.2f} ms"
     what = (
         f"{totals['steps']} step ranges, {window}"
-        if has_steps
+        if totals["steps"]
         else f"no steps found, window {window}"
     )
     lines = [

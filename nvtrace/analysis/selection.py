@@ -12,6 +12,7 @@ from nvtrace.errors import UsageError
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import RangeStyle
 from nvtrace.model.table import Table
+from nvtrace.model.trace import TraceData
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -70,6 +71,7 @@ def select(
     steps: Bounds | None = None,
     time: Bounds | None = None,
     rank: int | None = None,
+    whole: bool = True,
 ) -> Selection:
     """Return the part of a trace that the arguments name.
 
@@ -79,6 +81,7 @@ def select(
             that start in a step belong to it, GPU work to the step that launched it.
         time: from and until, ns since the trace's zero; rows that start there.
         rank: only this rank's processes.
+        whole: whether the trace is all there is: else the rank may be that of another file.
 
     Raises:
         UsageError: nothing can be there: no such step, a window outside the capture, no such rank.
@@ -91,7 +94,7 @@ def select(
     process = trace.threads["process"]
     processes = np.ones(len(trace.processes), np.bool_)
     if rank is not None:
-        processes = _processes_of(explained, rank)
+        processes = _processes_of(trace, rank, whole)
         ranges &= processes[process[trace.ranges["thread"]]]
         calls &= processes[trace.calls["process"]]
         device &= processes[trace.device["process"]]
@@ -124,16 +127,20 @@ def select(
     )
 
 
-def _processes_of(explained: Explained, rank: int) -> Mask:
-    processes = explained.trace.processes
-    found = np.array([process.rank == rank for process in processes], np.bool_)
-    if not found.any():
-        known = sorted({process.rank for process in processes if process.rank is not None})
+def _processes_of(trace: TraceData, rank: int, whole: bool) -> Mask:
+    if whole:
+        check_rank(trace, rank)
+    return np.array([process.rank == rank for process in trace.processes], np.bool_)
+
+
+def check_rank(trace: TraceData, rank: int) -> None:
+    """Raise UsageError where no process of a trace has the rank."""
+    known = sorted({process.rank for process in trace.processes if process.rank is not None})
+    if rank not in known:
         have = f"there are ranks {', '.join(map(str, known))}" if known else "no rank is known"
         raise UsageError(
             f"no process of rank {rank}: {have}; ranks come from file names like run.rank0.sqlite"
         )
-    return found
 
 
 def _steps_between(explained: Explained, among: Mask, steps: Bounds) -> Mask:

@@ -7,7 +7,7 @@ import click
 from nvtrace.cli import options, values
 from nvtrace.cli.output import check, emit
 from nvtrace.cli.progress import Progress
-from nvtrace.cli.reading import loaded
+from nvtrace.cli.reading import files_of
 
 
 @click.command("summary")
@@ -41,12 +41,18 @@ def command(
 ) -> None:
     """Print where the time went: the eight tables of paddle.profiler."""
     check(output)
-    with Progress(not no_progress) as progress, loaded(paths, progress, details=False) as trace:
-        report = trace.summary(
+    from nvtrace.cli.allocator import keep_freed_memory
+    from nvtrace.summing import summarize
+
+    keep_freed_memory()
+    with Progress(not no_progress) as progress, files_of(paths) as files:
+        report = summarize(
+            files,
             views or None,
             sorted_by=sort,
             op_detail=op_detail,
             thread_sep=thread_sep,
+            progress=progress,
             **selection._asdict(),
         )
     emit(report, output)

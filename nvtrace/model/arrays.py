@@ -111,6 +111,18 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], I32]:
     return np.flatnonzero(present).astype(values.dtype) + least, codes
 
 
+def grouped(*columns: npt.NDArray[Any]) -> tuple[I64, I32]:
+    """Return the distinct tuples of integer columns, shape (groups, columns), and rows' groups."""
+    _, codes = factorize(columns[0])
+    for column in columns[1:]:
+        values, own = factorize(column)
+        if len(values) > 1:
+            _, codes = factorize(codes * np.int64(len(values)) + own)
+    first = first_rows(codes, int(codes.max(initial=-1)) + 1)
+    keys = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
+    return keys, codes
+
+
 def _offsets(
     values: npt.NDArray[Any], least: np.generic
 ) -> Iterator[tuple[slice, npt.NDArray[np.intp]]]:

@@ -60,6 +60,10 @@ class GrowingTable:
             # untouched memory costs nothing, but to be moved for a few rows more does
             column.add(values, int(self.rows * min(1.0625 / share, _MOST_RESERVED)))
 
+    def so_far(self) -> Table:
+        """Return the rows so far."""
+        return Table(self.spec, {name: one.so_far() for name, one in self._columns.items()})
+
     def shift(self, names: Iterable[str], offsets: Sequence[int]) -> None:
         """Add to some columns what each part's are to be moved by."""
         for name in self._columns.keys() & names:
@@ -69,6 +73,11 @@ class GrowingTable:
     def finished(self) -> dict[str, Array]:
         """Return the columns; the table is used up."""
         return {name: self._columns.pop(name).finished() for name in self.spec}
+
+
+def changed(table: Table, changes: Mapping[str, Change]) -> Table:
+    """Return a table with some of its columns changed; each value by itself."""
+    return Table(table.spec, {name: _changed(table[name], changes.get(name)) for name in table})
 
 
 def _changed(values: Array, change: Change | None) -> Array:
@@ -136,6 +145,10 @@ class GrowingColumn:
         if is_constant(self._column):
             self._column = self._column.copy()
         self._column[rows] += offset
+
+    def so_far(self) -> Array:
+        """Return the rows so far, in the memory of the column."""
+        return self._column[: self._rows]
 
     def finished(self) -> Array:
         """Return the column."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nvtrace.model import schema
 from nvtrace.model.arrays import picked, renumbered, taken, time_order
-from nvtrace.model.growing import Change, GrowingTable
+from nvtrace.model.growing import Change, GrowingTable, changed
 from nvtrace.model.strings import Strings
 from nvtrace.model.table import Table
 from nvtrace.model.trace import (
@@ -39,6 +39,7 @@ _TABLES: dict[str, Mapping[str, schema.ColumnSpec]] = {
     "threads": schema.THREADS,
 }
 _BY_TIME = ("ranges", "calls", "device")
+_FEW_ROWS = ("streams", "threads")
 _TIMES = ("start", "end", "time")
 
 _ALIGNED = Note(
@@ -72,7 +73,7 @@ def merge(
     first, second = next(coming), next(coming, None)
     if second is None:
         return first
-    whole = _Whole(sizes, by_time)
+    whole = Whole(sizes, by_time)
     whole.add(first)
     del first
     whole.add(second)
@@ -114,10 +115,15 @@ class _Part(NamedTuple):
         return [one._replace(process=one.process + before) for one in self.trace.domains]
 
 
-class _Whole:
-    """All traces so far."""
+class Whole:
+    """All traces so far: with their rows, by ``add``, or without, by ``place``.
 
-    def __init__(self, sizes: Sequence[int], by_time: bool) -> None:
+    Args:
+        sizes: as for ``merge``.
+        by_time: as for ``merge``.
+    """
+
+    def __init__(self, sizes: Sequence[int] = (), by_time: bool = True) -> None:
         self._sizes = sizes
         self._by_time = by_time
         self._strings, self._categories = Strings(), Strings()
@@ -131,6 +137,27 @@ class _Whole:
 
     def add(self, trace: TraceData) -> None:
         """Add a trace, its times still its own."""
+        changes = self._entered(trace)
+        for name, table in self._tables.items():
+            table.add(getattr(trace, name), changes.get(name, {}), self._share_so_far())
+
+    def place(self, trace: TraceData) -> TraceData:
+        """Add a trace without its rows; return these under the numbers of all traces so far.
+
+        Times are still its own.
+        """
+        changes = self._entered(trace)
+        tables: dict[str, Any] = {}
+        for name, table in self._tables.items():
+            part = changed(getattr(trace, name), changes.get(name, {}))
+            table.add(part if name in _FEW_ROWS else Table.empty(table.spec), {}, 1)
+            tables[name] = table.so_far() if name in _FEW_ROWS else part
+        return replace(
+            self._named(), **tables, recorded=trace.recorded, capture_start=trace.capture_start
+        )
+
+    def _entered(self, trace: TraceData) -> Mapping[str, Mapping[str, Change]]:
+        """Take what there is beside rows, and return what must be done to columns of rows."""
         parts = [part.trace for part in self._parts]
         base = {
             **{name: table.rows for name, table in self._tables.items()},
@@ -143,9 +170,7 @@ class _Whole:
         empty: dict[str, Any] = {name: Table.empty(spec) for name, spec in _TABLES.items()}
         part = _Part(replace(trace, **empty), base, np.array(rows, np.int32))
         self._parts.append(part)
-        changes = self._changes(part)
-        for name, table in self._tables.items():
-            table.add(getattr(trace, name), changes.get(name, {}), self._share_so_far())
+        return self._changes(part)
 
     def _share_so_far(self) -> float:
         """Return how much of everything was added, from 0 to 1, as far as that is known."""
@@ -178,39 +203,53 @@ class _Whole:
             "threads": {"process": moved["processes"], "name": named},
         }
 
+    @property
+    def origin_unix_ns(self) -> int | None:
+        """Unix time of the zero of all traces, None where one does not know its own."""
+        known = [part.trace.origin_unix_ns for part in self._parts]
+        return None if None in known else min(origin for origin in known if origin is not None)
+
+    @property
+    def offsets(self) -> list[int]:
+        """What is to be added to the times of each trace."""
+        zero = self.origin_unix_ns
+        origins = [part.trace.origin_unix_ns for part in self._parts]
+        return [0 if zero is None or origin is None else origin - zero for origin in origins]
+
     def finished(self) -> TraceData:
         """Return the whole, which is used up."""
-        traces = [part.trace for part in self._parts]
-        origins = [trace.origin_unix_ns for trace in traces]
-        known = [origin for origin in origins if origin is not None]
-        aligned = len(known) == len(traces)
-        zero = min(known) if aligned else 0
-        offsets = [(origin or 0) - zero if aligned else 0 for origin in origins]
+        traces, offsets = [part.trace for part in self._parts], self.offsets
         for table in self._tables.values():
             table.shift(_TIMES, offsets)
         files = zip(*(self._tables[name].parts for name in FileRows._fields), strict=True)
-        return TraceData(
+        return replace(
+            self._named(),
             **_tables(self._tables, self._by_time),
-            strings=self._strings,
-            domains=tuple(domain for part in self._parts for domain in part.domains()),
-            categories=tuple(self._categories),
-            processes=tuple(process for part in self._parts for process in part.processes()),
-            devices=tuple(self._devices),
             cpu=tuple(usage for trace in traces for usage in trace.cpu),
-            counters=tuple(counter for part in self._parts for counter in part.counters()),
             sources=tuple(
                 source._replace(offset_ns=source.offset_ns + offset)
                 for trace, offset in zip(traces, offsets, strict=True)
                 for source in trace.sources
             ),
-            notes=_notes(traces, aligned),
+            notes=_notes(traces, self.origin_unix_ns is not None),
             recorded=_recorded(traces),
-            origin_unix_ns=zero if aligned else None,
+            origin_unix_ns=self.origin_unix_ns,
             shift_ns=0,
             capture_start=min(
                 trace.capture_start + offset for trace, offset in zip(traces, offsets, strict=True)
             ),
             files=() if self._by_time else tuple(FileRows(*parts) for parts in files),
+        )
+
+    def _named(self) -> TraceData:
+        """Return the names of what all traces share a numbering of."""
+        return TraceData(
+            strings=self._strings,
+            domains=tuple(domain for part in self._parts for domain in part.domains()),
+            categories=tuple(self._categories),
+            processes=tuple(process for part in self._parts for process in part.processes()),
+            devices=tuple(self._devices),
+            counters=tuple(counter for part in self._parts for counter in part.counters()),
         )
 
 
@@ -250,7 +289,7 @@ def _device_row(devices: list[Device], device: Device, processes: int) -> int:
     return len(devices) - 1
 
 
-def _tables(growing: Mapping[str, GrowingTable], by_time: bool) -> dict[str, Table]:
+def _tables(growing: Mapping[str, GrowingTable], by_time: bool) -> dict[str, Any]:
     """Return the tables of the whole; ``growing`` is used up."""
     found = {}
     for name, table in growing.items():

@@ -7,7 +7,8 @@ import pytest
 from builders import START_END, Capture
 from oracle import Oracle, ns, random_capture
 
-from nvtrace.analysis.measures import Figures, Measures
+from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.parts import Figures
 from nvtrace.analysis.selection import select
 
 

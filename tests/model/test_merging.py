@@ -12,7 +12,7 @@ from builders import Capture, Node
 from oracle import random_capture
 
 import nvtrace
-from nvtrace.analysis.reporting import VIEWS
+from nvtrace.analysis.views import VIEWS
 from nvtrace.model.merging import merge
 from nvtrace.model.schema import DeviceKind
 from nvtrace.model.trace import Note, Recorded, TraceData

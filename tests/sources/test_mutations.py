@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import nvtrace
-from nvtrace.analysis.reporting import VIEWS
+from nvtrace.analysis.views import VIEWS
 from nvtrace.demo import write_report
 
 ROWS = 120

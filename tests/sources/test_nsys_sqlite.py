@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nvtrace
-from nvtrace.analysis.reporting import VIEWS
+from nvtrace.analysis.views import VIEWS
 from nvtrace.model.schema import DeviceKind, PayloadType, RangeFlag, RangeStyle
 
 NVTX = "NVTX_EVENTS"

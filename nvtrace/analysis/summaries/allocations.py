@@ -12,8 +12,8 @@ import numpy.typing as npt
 from nvtrace.analysis.intervals import sum_by
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.nesting import Nest
-from nvtrace.analysis.summaries.columns import count, grouped, text
-from nvtrace.model.arrays import distinct
+from nvtrace.analysis.summaries.columns import count, text
+from nvtrace.model.arrays import distinct, grouped
 from nvtrace.model.schema import PayloadType, RangeStyle
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Column, ReportTable, Unit

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis.measures import Figures
-from nvtrace.model.arrays import factorize, first_rows
+from nvtrace.analysis.parts import Figures
 from nvtrace.report import Column, ReportTable, Unit
 
 I64 = npt.NDArray[np.int64]
@@ -136,18 +135,6 @@ def with_row(table: ReportTable, values: Mapping[str, object]) -> ReportTable:
         valid = np.append(column.recorded(), value is not None)
         columns.append(replace(column, values=numbers, valid=valid))
     return replace(table, columns=tuple(columns))
-
-
-def grouped(*columns: npt.NDArray[Any]) -> tuple[I64, npt.NDArray[np.int32]]:
-    """Return the distinct tuples of integer columns, shape (groups, columns), and rows' groups."""
-    _, codes = factorize(columns[0])
-    for column in columns[1:]:
-        distinct, own = factorize(column)
-        if len(distinct) > 1:
-            _, codes = factorize(codes * np.int64(len(distinct)) + own)
-    first = first_rows(codes, int(codes.max(initial=-1)) + 1)
-    keys = np.stack([column[first].astype(np.int64) for column in columns], axis=1)
-    return keys, codes
 
 
 def sort_order(columns: Sequence[Column], sorted_by: str) -> I64:

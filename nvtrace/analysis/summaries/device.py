@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nvtrace.analysis.intervals import Union
+from nvtrace.analysis.events import NOTHING, Events
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import percent, share, text, time
-from nvtrace.model.trace import GPU_NOT_RECORDED
+from nvtrace.model.trace import GPU_NOT_RECORDED, TraceData
 from nvtrace.report import ReportTable
 
 _NOTES = (
@@ -21,21 +22,26 @@ _CPU = (
 _NO_CPU = ("CPU utilization was not recorded.",)
 
 
-def device_view(measures: Measures) -> ReportTable:
+Busy = dict[int, Events]
+
+
+def gather(measures: Measures) -> Busy:
+    """Return when each GPU worked, by its row."""
+    device = measures.trace.device
+    return {row: Events.of(device, rows, count=False) for row, rows in measures.on_device.items()}
+
+
+def table(found: Busy, frame: Frame) -> ReportTable:
     """Return one row a GPU: busy time, window, utilization."""
-    trace, selection = measures.trace, measures.selection
-    start, end = trace.device["start"], trace.device["end"]
-    busy = [
-        Union(start[rows], end[rows]).within(selection.window)
-        for rows in measures.on_device.values()
-    ]
+    trace = frame.trace
+    busy = [found.get(row, NOTHING).within(frame.window) for row in frame.devices]
     cpu = trace.cpu
-    labels = device_labels(measures)
-    devices = [trace.devices[row] for row in measures.devices]
-    names = [usage.name for usage in cpu] + [labels[row] for row in measures.devices]
+    labels = device_labels(trace)
+    devices = [trace.devices[row] for row in frame.devices]
+    names = [usage.name for usage in cpu] + [labels[row] for row in frame.devices]
     busy_ns = np.array([usage.busy_ns for usage in cpu] + busy, np.int64)
     window_ns = np.array(
-        [usage.window_ns for usage in cpu] + [selection.window_ns] * len(busy), np.int64
+        [usage.window_ns for usage in cpu] + [frame.window_ns] * len(busy), np.int64
     )
     known: list[str | None] = [None] * len(cpu)
     return ReportTable(
@@ -49,21 +55,20 @@ def device_view(measures: Measures) -> ReportTable:
             time("window_ns", "Window", window_ns),
             percent("utilization", "Utilization (%)", share(busy_ns, window_ns)),
         ),
-        notes=_notes(measures),
-        empty=no_device_activity(measures),
+        notes=_notes(frame),
+        empty=no_device_activity(frame),
         whole=True,
     )
 
 
-def _notes(measures: Measures) -> tuple[str, ...]:
-    trace = measures.trace
+def _notes(frame: Frame) -> tuple[str, ...]:
+    trace = frame.trace
     found = _CPU if trace.cpu else _NO_CPU
-    return (*_NOTES, *found) if trace.devices else (*found, no_device_activity(measures))
+    return (*_NOTES, *found) if trace.devices else (*found, no_device_activity(frame))
 
 
-def device_labels(measures: Measures) -> list[str]:
+def device_labels(trace: TraceData) -> list[str]:
     """Return a label a device row, distinct: ``GPU0``, with the pid where that is not enough."""
-    trace = measures.trace
     plain = [f"GPU{device.ordinal}" for device in trace.devices]
     labels = plain.copy()
     for row, device in enumerate(trace.devices):
@@ -77,10 +82,10 @@ def device_labels(measures: Measures) -> list[str]:
     ]
 
 
-def no_device_activity(measures: Measures) -> str:
+def no_device_activity(frame: Frame) -> str:
     """Return why there is no GPU work to show."""
-    recorded = measures.trace.recorded
-    for note in measures.trace.notes:
+    recorded = frame.trace.recorded
+    for note in frame.trace.notes:
         if note.code == GPU_NOT_RECORDED:
             return note.message
     if not recorded.device:
@@ -88,6 +93,6 @@ def no_device_activity(measures: Measures) -> str:
             "GPU activity was not recorded: trace CUDA too, for instance with "
             "nsys profile -t cuda,nvtx"
         )
-    if measures.selection.narrowed and measures.trace.device.rows:
+    if frame.narrowed and frame.basis.device_rows:
         return "no GPU activity in the selected part of the trace"
     return "GPU activity was traced, and there was none"

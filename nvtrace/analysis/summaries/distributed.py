@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nvtrace.analysis.communication import Overlap, overlaps
-from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.communication import Overlap, Talk, overlaps, talk
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.summaries.columns import percent, share, text, time
 from nvtrace.analysis.summaries.device import device_labels, no_device_activity
 from nvtrace.analysis.summaries.overview import STEP_NAME, WINDOW_NAME
@@ -23,15 +23,18 @@ _SEVERAL = (
 _NONE = "no communication found: no collective kernels, no ranges of communication"
 
 
-def distributed_view(measures: Measures) -> ReportTable:
+gather = talk
+
+
+def table(gathered: Talk, frame: Frame) -> ReportTable:
     """Return communication, computation and overlap; for several devices also one by one."""
-    found = overlaps(measures, device_labels(measures))
-    window = measures.selection.window_ns
+    found = overlaps(gathered, frame, device_labels(frame.trace))
+    window = frame.window_ns
     talking = any(one.communication for one in found)
     if not talking:
-        reason = _NONE if measures.trace.recorded.device else no_device_activity(measures)
+        reason = _NONE if frame.trace.recorded.device else no_device_activity(frame)
         return _table([], np.zeros(0), reason, ())
-    first = STEP_NAME if measures.selection.steps.any() else WINDOW_NAME
+    first = STEP_NAME if frame.basis.steps else WINDOW_NAME
     rows: list[tuple[str, str | None, int | None, int]] = [(first, None, window, 0)]
     rows += [(name, None, value, 1) for name, value in _summed(found)]
     bases = [window] + [window * len(found)] * 3

@@ -55,7 +55,7 @@ def host_steps_view(measures: Measures) -> ReportTable:
         ("wall_ns", "Wall"): wall,
     }
     process = measures.trace.threads["process"][ranges["thread"][steps]]
-    labels = [process_label(measures, row) for row in process.tolist()]
+    labels = [process_label(measures.trace, row) for row in process.tolist()]
     several = len(set(labels)) > 1
     names = [str(number) for number in numbers.tolist()]
     some = len(names) > 0

@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.intervals import clipped, merged, sum_at, sum_by, union_by
-from nvtrace.analysis.measures import Figures, Measures
+from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.parts import Figures, Groups
 from nvtrace.analysis.summaries.columns import count, everywhere, figures, share, text
 from nvtrace.analysis.summaries.overview import STEP_NAME
-from nvtrace.model.arrays import among, contained, distinct, taken
+from nvtrace.model.arrays import among, contained, distinct, grouped, taken
 from nvtrace.model.schema import PHASES, RangeKind, RangeStyle
 from nvtrace.report import Column, ReportTable, Unit
 
@@ -19,59 +21,78 @@ I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class _Phases(NamedTuple):
-    """Instances of phases: a phase within one of its own kind is a part of that one.
+class Found(NamedTuple):
+    """Steps and phases: a phase within one of its own kind is a part of that one.
+
+    Figures are of the CPU, phases of other kinds inside taken out, and of the GPU, inferred work
+    included; the sum is how much of that was inferred from other threads.
 
     Attributes:
-        kind: RangeKind of each instance.
-        cpu: ns of each instance, phases of other kinds inside it taken out.
-        gpu: ns of GPU work of each instance, inferred work included.
-        inferred: how much of ``gpu`` was inferred from other threads.
-        outside: instances left out since they start outside the steps: count and ns.
+        steps: one group where there are steps, without a sum.
+        phases: by RangeKind, those that start in a step.
+        outside: likewise, those that start in none.
+        threads: number of threads with phases.
+        others_ns: time of the steps in no phase.
+        guessed: kinds recognised by name alone.
     """
 
-    kind: npt.NDArray[np.uint8]
-    cpu: I64
-    gpu: I64
-    inferred: I64
-    outside: tuple[int, int]
+    steps: Groups
+    phases: Groups
+    outside: Groups
+    threads: int
+    others_ns: int
+    guessed: frozenset[int]
 
 
-def model_view(measures: Measures) -> ReportTable:
+def gather(measures: Measures) -> Found:
+    """Return the steps, their phases, and phases in no step."""
+    guessed = measures.explained.range_guessed & measures.selection.ranges
+    phases, outside = _phases(measures)
+    return Found(
+        steps=_steps(measures),
+        phases=phases,
+        outside=outside,
+        threads=_phase_threads(measures),
+        others_ns=_others_ns(measures),
+        guessed=frozenset(distinct(measures.explained.range_kind[guessed]).tolist()),
+    )
+
+
+def table(found: Found, frame: Frame) -> ReportTable:
     """Return the steps, their phases, and what is in no phase."""
-    has_steps = bool(measures.selection.steps.any())
-    phases = _phases(measures, within_steps=has_steps)
-    rows: list[tuple[str, Figures, Figures, int]] = []
+    has_steps = frame.basis.steps > 0
+    phases = found.phases if has_steps else found.outside
+    order = [place for kind in PHASES for place in np.flatnonzero(phases.keys[:, 0] == kind)]
+    phases = phases.take(np.array(order, np.int64))
+    names = [RangeKind(kind).name.capitalize() for kind in phases.keys[:, 0].tolist()]
+    cpu, gpu = phases.figures
+    inferred = phases.sums[0]
     if has_steps:
-        steps = _step_figures(measures)
-        rows.append((STEP_NAME, *steps, 0))
-    for kind in PHASES:
-        chosen = np.flatnonzero(phases.kind == kind)
-        if len(chosen):
-            zeros = np.zeros(len(chosen), np.int8)
-            rows.append(
-                (
-                    kind.name.capitalize(),
-                    Figures.of(zeros, phases.cpu[chosen], 1),
-                    Figures.of(zeros, phases.gpu[chosen], 1),
-                    int(phases.inferred[chosen].sum()),
-                )
-            )
-    if not rows:
-        return ReportTable("model", "Model Summary", _columns(measures, [], 0), empty=_NO_PHASES)
-    if has_steps:
-        gpu_left = max(int(rows[0][2].total[0]) - int(phases.gpu.sum()), 0)
-        rows.append(("Others", _total(_others_ns(measures)), _total(gpu_left), 0))
+        names = [STEP_NAME, *names, _OTHERS]
+        step_cpu, step_gpu = found.steps.figures
+        gpu_left = max(int(step_gpu.total.sum()) - int(gpu.total.sum()), 0)
+        cpu = Figures.joined([step_cpu, cpu, _alone(found.others_ns)])
+        gpu = Figures.joined([step_gpu, gpu, _alone(gpu_left)])
+        inferred = np.concatenate([[0], inferred, [0]])
+    bases = (
+        (int(cpu.total[0]), int(gpu.total[0]))
+        if has_steps
+        else (frame.window_ns * found.threads, frame.gpu_ns)
+    )
+    columns = _columns(names, (cpu, gpu), bases, inferred, frame.trace.recorded.device)
+    if not names:
+        return ReportTable("model", "Model Summary", columns, empty=_NO_PHASES)
     return ReportTable(
         "model",
         "Model Summary",
-        _columns(measures, rows, measures.selection.window_ns),
-        indent=np.array([0, *[1] * (len(rows) - 1)] if has_steps else [0] * len(rows), np.int64),
-        notes=_notes(measures, phases, has_steps),
+        columns,
+        indent=np.array([0, *[int(has_steps)] * (len(names) - 1)], np.int64),
+        notes=_notes(found, phases, has_steps),
         whole=True,
     )
 
 
+_OTHERS = "Others"
 _NO_PHASES = (
     "no steps and no phases found: mark them with nvtrace.step() and nvtrace.phase(), use an "
     "adapter, or name your own ranges with --step-range NAME and --rule NAME=forward"
@@ -79,40 +100,35 @@ _NO_PHASES = (
 
 
 def _columns(
-    measures: Measures, rows: list[tuple[str, Figures, Figures, int]], window_ns: int
+    names: list[str],
+    sides: tuple[Figures, Figures],
+    bases: tuple[int, int],
+    inferred: I64,
+    gpu_recorded: bool,
 ) -> tuple[Column, ...]:
-    names = [row[0] for row in rows]
-    others = np.array([name == "Others" for name in names], np.bool_)
-    cpu, gpu = _stacked([row[1] for row in rows]), _stacked([row[2] for row in rows])
-    with_steps = bool(rows) and names[0] == STEP_NAME
-    cpu_base = int(cpu.total[0]) if with_steps else window_ns * _phase_threads(measures)
-    gpu_base = int(gpu.total[0]) if with_steps else int(measures.device_time.sum())
-    recorded = measures.trace.recorded.device
-    inferred = np.array([row[3] for row in rows], np.int64)
-    cpu_columns = figures(
-        "cpu", cpu, share(cpu.total, cpu_base), everywhere(True, len(rows)), spread_valid=~others
-    )
-    gpu_columns = figures(
-        "gpu",
-        gpu,
-        share(gpu.total, gpu_base),
-        everywhere(recorded, len(rows)),
-        spread_valid=~others,
-    )
+    others = np.array([name == _OTHERS for name in names], np.bool_)
+    always, recorded = everywhere(True, len(names)), everywhere(gpu_recorded, len(names))
+    cpu, gpu = sides
     return (
         text("name", "Name", names),
         count("calls", "Calls", cpu.calls, ~others),
-        *cpu_columns,
-        *gpu_columns,
+        *figures("cpu", cpu, share(cpu.total, bases[0]), always, spread_valid=~others),
+        *figures("gpu", gpu, share(gpu.total, bases[1]), recorded, spread_valid=~others),
         Column(
             "inferred_gpu_ns",
             "GPU inferred",
             Unit.NS,
             inferred,
-            everywhere(recorded, len(rows)) & ~others,
+            recorded & ~others,
             shown=False,
         ),
     )
+
+
+def _alone(total: int) -> Figures:
+    """Return the figures of one row of which only a total is known."""
+    zero, one = np.zeros(1, np.int64), np.array([total], np.int64)
+    return Figures(zero, one, one, one, one)
 
 
 def _phase_threads(measures: Measures) -> int:
@@ -120,31 +136,18 @@ def _phase_threads(measures: Measures) -> int:
     return len(distinct(measures.trace.ranges["thread"][chosen]))
 
 
-def _stacked(parts: list[Figures]) -> Figures:
-    empty = [np.empty(0, np.int64)]
-    return Figures(
-        np.concatenate([part.calls for part in parts] or empty),
-        np.concatenate([part.total for part in parts] or empty),
-        np.concatenate([part.maximum for part in parts] or empty),
-        np.concatenate([part.minimum for part in parts] or empty),
-    )
-
-
-def _total(value: int) -> Figures:
-    one = np.array([value], np.int64)
-    return Figures(np.zeros(1, np.int64), one, one, one)
-
-
-def _step_figures(measures: Measures) -> tuple[Figures, Figures]:
+def _steps(measures: Measures) -> Groups:
     """Return the figures of the steps: their times, and the GPU work launched in them."""
     explained = measures.explained
     steps = explained.step_rows[measures.selection.steps]
-    zeros = np.zeros(len(steps), np.int8)
     gpu = sum_at(explained.call_step_row, measures.call_gpu, measures.trace.ranges.rows)[steps]
-    return Figures.of(zeros, measures.range_time(steps), 1), Figures.of(zeros, gpu, 1)
+    keys, codes = grouped(np.zeros(len(steps), np.int64))
+    sides = (measures.range_time(steps), gpu)
+    return Groups(keys, tuple(Figures.of(codes, values, len(keys)) for values in sides))
 
 
-def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
+def _phases(measures: Measures) -> tuple[Groups, Groups]:
+    """Return the phases that start in a step, and the others."""
     explained, ranges = measures.explained, measures.trace.ranges
     rows = _phase_rows(measures)
     parent = explained.range_parent[rows]
@@ -153,20 +156,23 @@ def _phases(measures: Measures, *, within_steps: bool) -> _Phases:
     within, outer = rows[inner], np.searchsorted(rows, above[inner])
     hidden = union_by(outer, ranges["start"][within], ranges["end"][within], len(rows))
     merged_into = _instances(explained.range_kind, rows, above)
-    gpu = _phase_gpu(measures)
     instances, codes = np.unique(merged_into, return_inverse=True)
-    count_ = len(instances)
-    cpu_of = sum_by(codes, measures.range_time(rows) - hidden, count_)
-    counted = np.ones(count_, np.bool_)
-    if within_steps:
-        counted = _in_steps(measures, instances)
-    return _Phases(
-        kind=explained.range_kind[instances[counted]],
-        cpu=cpu_of[counted],
-        gpu=sum_by(codes, gpu[rows], count_)[counted],
-        inferred=sum_by(codes, measures.inferred[rows], count_)[counted],
-        outside=(int((~counted).sum()), int(cpu_of[~counted].sum())),
+    cpu, gpu, inferred = (
+        sum_by(codes, values, len(instances))
+        for values in (
+            measures.range_time(rows) - hidden,
+            _phase_gpu(measures)[rows],
+            measures.inferred[rows],
+        )
     )
+    counted = _in_steps(measures, instances)
+
+    def groups(chosen: Mask) -> Groups:
+        keys, codes = grouped(explained.range_kind[instances[chosen]])
+        sides = tuple(Figures.of(codes, side[chosen], len(keys)) for side in (cpu, gpu))
+        return Groups(keys, sides, (sum_by(codes, inferred[chosen], len(keys)),))
+
+    return groups(counted), groups(~counted)
 
 
 def _phase_rows(measures: Measures) -> I64:
@@ -233,35 +239,34 @@ def _others_ns(measures: Measures) -> int:
     return left
 
 
-def _notes(measures: Measures, phases: _Phases, has_steps: bool) -> tuple[str, ...]:
-    found = []
+def _notes(found: Found, phases: Groups, has_steps: bool) -> tuple[str, ...]:
+    notes = []
     if has_steps:
-        found.append(
+        notes.append(
             "Times are sums over steps, processes and threads; ratios are of ProfileStep, and none "
             "where threads add up to more. Others is the steps less the union of their phases."
         )
     else:
-        found.append(
+        notes.append(
             "No steps here. CPU ratios are of the window, times the threads that have phases; GPU "
             "ratios are of all GPU time."
         )
-    found.append(
+    notes.append(
         "GPU time is all device work launched in a phase, summed also where it overlaps; a phase "
         "inside another counts for itself alone."
     )
-    if inferred := int(phases.inferred.sum()):
-        found.append(
+    if inferred := int(phases.sums[0].sum()):
+        notes.append(
             f"{inferred / 1e6:,.2f} ms of GPU time was launched by threads without a range while "
             "one thread had a phase open (as autograd does), and is counted in that phase."
         )
-    if phases.outside[0]:
-        found.append(
-            f"{phases.outside[0]:,} phases ({phases.outside[1] / 1e6:,.2f} ms) start outside the "
-            "steps and are not counted."
+    if has_steps and len(found.outside):
+        cpu = found.outside.figures[0]
+        notes.append(
+            f"{int(cpu.calls.sum()):,} phases ({int(cpu.total.sum()) / 1e6:,.2f} ms) start outside "
+            "the steps and are not counted."
         )
-    guessed = measures.explained.range_guessed & measures.selection.ranges
-    kinds = distinct(measures.explained.range_kind[guessed]).tolist()
-    if kinds:
-        names = ", ".join(RangeKind(kind).name.lower() for kind in kinds)
-        found.append(f"Recognised by name alone: {names}.")
-    return tuple(found)
+    if found.guessed:
+        names = ", ".join(RangeKind(kind).name.lower() for kind in sorted(found.guessed))
+        notes.append(f"Recognised by name alone: {names}.")
+    return tuple(notes)

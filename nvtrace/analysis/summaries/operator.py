@@ -9,20 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.analysis.attribution import nearest_of
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.intervals import sum_at, sum_by
-from nvtrace.analysis.measures import Figures, Measures
+from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.parts import Figures, Groups
 from nvtrace.analysis.summaries.columns import (
     count,
     everywhere,
     figures,
-    grouped,
     share,
     sort_order,
     text,
     time,
 )
-from nvtrace.model.arrays import constant
+from nvtrace.model.arrays import constant, grouped, taken
 from nvtrace.model.schema import Attribution, RangeKind, RangeStyle
+from nvtrace.model.trace import TraceData
 from nvtrace.report import Column, ReportTable, Unit
 
 I64 = npt.NDArray[np.int64]
@@ -31,12 +33,118 @@ Codes = npt.NDArray[np.int32]
 _MERGED = "All threads merged"
 
 
+class Found(NamedTuple):
+    """Operators, and what is in them where that was asked for.
+
+    Figures are of CPU and GPU, sums of CPU Self and GPU Self; kernels have the GPU alone.
+
+    Attributes:
+        operators: by thread (-1 merged) and name.
+        inner: inner phases, by thread, name of the operator, and name.
+        kernels: by thread, name of the operator, of the inner phase (-1 none), and name.
+    """
+
+    operators: Groups
+    inner: Groups | None
+    kernels: Groups | None
+
+
+def gather(measures: Measures, *, op_detail: bool = False, thread_sep: bool = False) -> Found:
+    """Return operators by name.
+
+    Args:
+        measures: the trace.
+        op_detail: inner phases, and the kernels of each, too.
+        thread_sep: by thread and name.
+    """
+    operators, ranges = measures.operators, measures.trace.ranges
+    thread = (
+        ranges["thread"][operators.rows]
+        if thread_sep
+        else constant(-1, len(operators.rows), np.int32)
+    )
+    keys, codes = grouped(thread, measures.explained.range_name[operators.rows])
+    found = _operators(measures, keys, codes)
+    if not op_detail:
+        return Found(found, None, None)
+    group_of = np.full(ranges.rows, -1, np.int64)
+    group_of[operators.rows] = codes
+    inner, inner_of = _inner(measures, group_of, keys)
+    return Found(found, inner, _kernels(measures, group_of, inner_of, keys))
+
+
+def _operators(measures: Measures, keys: I64, codes: Codes) -> Groups:
+    operators, rows, groups = measures.operators, measures.operators.rows, len(keys)
+    once = measures.outermost(rows, codes)
+    gpu_time = measures.contained_gpu
+    return Groups(
+        keys,
+        (
+            Figures.once(codes, measures.range_time(rows), once, groups),
+            Figures.once(codes, gpu_time[rows], once, groups),
+        ),
+        (
+            sum_by(codes, operators.self_time, groups),
+            sum_by(codes, _nearest_gpu(measures)[rows], groups),
+        ),
+    )
+
+
+def _nearest_gpu(measures: Measures) -> I64:
+    """Return GPU time whose nearest operator is each range, ns."""
+    return sum_at(measures.operators.nearest, measures.owned_gpu, measures.trace.ranges.rows)
+
+
+def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[Groups, I64]:
+    """Return the inner phases of operators, and the name of that which each range lies in, -1."""
+    explained, ranges = measures.explained, measures.trace.ranges
+    nearest = measures.operators.nearest
+    inner = measures.selection.ranges & (explained.range_kind == RangeKind.OPERATOR_INNER)
+    inner &= (nearest >= 0) & (ranges["style"] == RangeStyle.PUSH_POP)
+    rows = np.flatnonzero(inner)
+    names = explained.range_name[rows]
+    keys, codes = grouped(*operators[group_of[nearest[rows]]].T, names)
+    groups = len(keys)
+    once = measures.outermost(rows, codes)
+    gpu_time = measures.contained_gpu
+    level = Groups(
+        keys,
+        (
+            Figures.once(codes, measures.range_time(rows), once, groups),
+            Figures.once(codes, gpu_time[rows], once, groups),
+        ),
+        (
+            sum_by(codes, explained.range_self[rows], groups),
+            sum_by(codes, measures.owned_gpu[rows], groups),
+        ),
+    )
+    innermost = nearest_of(inner, explained.range_parent, explained.range_levels)
+    known = innermost >= 0
+    # an inner phase around a further operator is not the inner phase of that operator's kernels
+    known[known] = nearest[innermost[known]] == nearest[known]
+    return level, np.where(known, taken(explained.range_name, innermost), -1).astype(np.int64)
+
+
+def _kernels(measures: Measures, group_of: I64, inner_of: I64, operators: I64) -> Groups:
+    """Return the kernels, copies and sets by operator and inner phase."""
+    explained, device = measures.explained, measures.trace.device
+    rows = np.flatnonzero(measures.selection.device & (explained.device_how == Attribution.THREAD))
+    operator = measures.operators.nearest[explained.device_range[rows]]
+    rows, operator = rows[operator >= 0], operator[operator >= 0]
+    keys, codes = grouped(
+        *operators[group_of[operator]].T,
+        inner_of[explained.device_range[rows]],
+        device["name"][rows],
+    )
+    return Groups(keys, (Figures.of(codes, measures.device_time[rows], len(keys)),))
+
+
 class _Rows(NamedTuple):
     """Rows of one level of the view.
 
     Attributes:
         group: the operator each row belongs to, a row of level 0.
-        inner: the inner phase each row belongs to, -1 none.
+        inner: the inner phase each row belongs to, a row of level 1, -1 none.
         thread: row of threads, -1 merged.
         name: row of strings.
         cpu: figures, None where the level has no CPU side.
@@ -55,120 +163,23 @@ class _Rows(NamedTuple):
     gpu_self: I64
 
 
-def operator_view(
-    measures: Measures, *, op_detail: bool = False, thread_sep: bool = False, sorted_by: str
-) -> ReportTable:
+def table(found: Found, frame: Frame, *, sorted_by: str) -> ReportTable:
     """Return one row an operator name; with details also inner phases and kernels, indented.
 
     Args:
-        measures: the trace.
-        op_detail: add inner phases, and the kernels of each.
-        thread_sep: one row a thread and name instead of a name.
+        found: operators, and what is in them.
+        frame: names and threads.
         sorted_by: one of SORT_KEYS, at every level.
     """
-    operators = measures.operators
-    ranges = measures.trace.ranges
-    thread = (
-        ranges["thread"][operators.rows]
-        if thread_sep
-        else constant(-1, len(operators.rows), np.int32)
-    )
-    keys, codes = grouped(thread, measures.explained.range_name[operators.rows])
-    levels = [_operators(measures, keys, codes)]
-    if op_detail and len(keys):
-        group_of = np.full(ranges.rows, -1, np.int64)
-        group_of[operators.rows] = codes
-        inner_rows, inner_of = _inner(measures, group_of, keys)
-        levels += [inner_rows, _kernels(measures, group_of, inner_of, keys)]
-    return _table(measures, levels, sorted_by, thread_sep)
-
-
-def _operators(measures: Measures, keys: I64, codes: Codes) -> _Rows:
-    operators, groups = measures.operators, len(keys)
-    rows = operators.rows
-    once = measures.outermost(rows, codes)
-    gpu_time = measures.contained_gpu
-    return _Rows(
-        group=np.arange(groups),
-        inner=np.full(groups, -1),
-        thread=keys[:, 0],
-        name=keys[:, 1],
-        cpu=Figures.once(codes, measures.range_time(rows), once, groups),
-        gpu=Figures.once(codes, gpu_time[rows], once, groups),
-        cpu_self=sum_by(codes, operators.self_time, groups),
-        gpu_self=sum_by(codes, _nearest_gpu(measures)[rows], groups),
-    )
-
-
-def _nearest_gpu(measures: Measures) -> I64:
-    """Return GPU time whose nearest operator is each range, ns."""
-    return sum_at(measures.operators.nearest, measures.owned_gpu, measures.trace.ranges.rows)
-
-
-def _inner(measures: Measures, group_of: I64, operators: I64) -> tuple[_Rows, I64]:
-    """Return the inner phases of operators, and for each range the inner row it lies in, -1."""
-    explained, ranges = measures.explained, measures.trace.ranges
-    nearest = measures.operators.nearest
-    inner = measures.selection.ranges & (explained.range_kind == RangeKind.OPERATOR_INNER)
-    inner &= (nearest >= 0) & (ranges["style"] == RangeStyle.PUSH_POP)
-    rows = np.flatnonzero(inner)
-    group = group_of[nearest[rows]]
-    keys, codes = grouped(group, explained.range_name[rows])
-    groups = len(keys)
-    once = measures.outermost(rows, codes)
-    gpu_time = measures.contained_gpu
-    inner_of = np.full(ranges.rows, -1, np.int64)
-    inner_of[rows] = codes
-    level = _Rows(
-        group=keys[:, 0],
-        inner=np.arange(groups),
-        thread=operators[keys[:, 0], 0],
-        name=keys[:, 1],
-        cpu=Figures.once(codes, measures.range_time(rows), once, groups),
-        gpu=Figures.once(codes, gpu_time[rows], once, groups),
-        cpu_self=sum_by(codes, explained.range_self[rows], groups),
-        gpu_self=sum_by(codes, measures.owned_gpu[rows], groups),
-    )
-    innermost = nearest_of(inner, explained.range_parent, explained.range_levels)
-    known = innermost >= 0
-    # an inner phase around a further operator is not the inner phase of that operator's kernels
-    known[known] = nearest[innermost[known]] == nearest[known]
-    return level, np.where(known, inner_of[np.maximum(innermost, 0)], -1)
-
-
-def _kernels(measures: Measures, group_of: I64, inner_of: I64, operators: I64) -> _Rows:
-    """Return the kernels, copies and sets by operator and inner phase."""
-    explained, device = measures.explained, measures.trace.device
-    rows = np.flatnonzero(measures.selection.device & (explained.device_how == Attribution.THREAD))
-    operator = measures.operators.nearest[explained.device_range[rows]]
-    rows, operator = rows[operator >= 0], operator[operator >= 0]
-    keys, codes = grouped(
-        group_of[operator], inner_of[explained.device_range[rows]], device["name"][rows]
-    )
-    gpu = Figures.of(codes, measures.device_time[rows], len(keys))
-    return _Rows(
-        group=keys[:, 0],
-        inner=keys[:, 1],
-        thread=operators[keys[:, 0], 0],
-        name=keys[:, 2],
-        cpu=None,
-        gpu=gpu,
-        cpu_self=np.zeros(len(keys), np.int64),
-        gpu_self=gpu.total,
-    )
-
-
-def _table(
-    measures: Measures, levels: list[_Rows], sorted_by: str, thread_sep: bool
-) -> ReportTable:
+    levels = _levels(found)
     top = levels[0]
     cpu_whole, gpu_whole = int(top.cpu_self.sum()), int(top.gpu_self.sum())
-    recorded = measures.trace.recorded.device
-    parts = [_level(measures, top, 0, cpu_whole, gpu_whole, recorded)]
+    recorded = frame.trace.recorded.device
+    parts = [_level(frame.trace, top, 0, cpu_whole, gpu_whole, recorded)]
     for depth, level in enumerate(levels[1:], 1):
         above_cpu, above_gpu = _above(levels, level, depth)
         shown_depth = np.where(level.inner >= 0, depth, 1)
-        parts.append(_level(measures, level, shown_depth, above_cpu, above_gpu, recorded))
+        parts.append(_level(frame.trace, level, shown_depth, above_cpu, above_gpu, recorded))
     columns = _joined(parts)
     order = _tree_order(levels, parts, sorted_by)
     columns = tuple(column.take(order) for column in columns)
@@ -186,12 +197,38 @@ def _table(
             "work launched inside on the same thread, kernels, copies and sets.",
             "Ratios are of the sum of Self over all operators, of an inner row of the row above.",
         ),
-        empty=_why_empty(measures),
+        empty=_why_empty(frame.trace),
     )
 
 
-def _why_empty(measures: Measures) -> str:
-    if not measures.trace.recorded.ranges:
+def _levels(found: Found) -> list[_Rows]:
+    names = found.operators.keys
+    places, none = np.arange(len(names)), np.full(len(names), -1)
+    levels = [_rows(found.operators, places, none)]
+    if found.inner is not None and found.kernels is not None and len(names):
+        inner, kernels = found.inner.keys, found.kernels.keys
+        places = np.arange(len(inner))
+        levels.append(_rows(found.inner, _places(inner[:, :2], names), places))
+        within = _places(kernels[:, :3], inner)
+        levels.append(_rows(found.kernels, _places(kernels[:, :2], names), within))
+    return levels
+
+
+def _rows(groups: Groups, group: I64, inner: I64) -> _Rows:
+    *cpu, gpu = groups.figures
+    cpu_self, gpu_self = groups.sums or (np.zeros(len(groups), np.int64), gpu.total)
+    thread, name = groups.keys[:, 0], groups.keys[:, -1]
+    return _Rows(group, inner, thread, name, cpu[0] if cpu else None, gpu, cpu_self, gpu_self)
+
+
+def _places(rows: I64, keys: I64) -> I64:
+    """Return which of ``keys`` each of ``rows`` is, -1 none: shapes (n, k) and (m, k)."""
+    known = {key: place for place, key in enumerate(map(tuple, keys.tolist()))}
+    return np.array([known.get(row, -1) for row in map(tuple, rows.tolist())], np.int64)
+
+
+def _why_empty(trace: TraceData) -> str:
+    if not trace.recorded.ranges:
         return "NVTX ranges were not recorded: trace them with nsys profile -t cuda,nvtx"
     return (
         "no operator ranges found: use an adapter, torch.autograd.profiler.emit_nvtx(), or name "
@@ -215,19 +252,19 @@ def _above(levels: list[_Rows], level: _Rows, depth: int) -> tuple[I64, I64]:
 
 
 def _level(
-    measures: Measures,
+    trace: TraceData,
     level: _Rows,
     depth: int | I64,
     cpu_whole: int | I64,
     gpu_whole: int | I64,
     recorded: bool,
 ) -> tuple[Column, ...]:
-    trace, rows = measures.trace, len(level.name)
+    rows = len(level.name)
     has_cpu = everywhere(level.cpu is not None, rows)
-    cpu = level.cpu or Figures(*(np.zeros(rows, np.int64) for _ in range(4)))
+    cpu = level.cpu or Figures.none(rows)
     calls = level.gpu.calls if level.cpu is None else level.cpu.calls
     has_gpu = everywhere(recorded, rows)
-    threads = [_thread_label(measures, row) for row in level.thread.tolist()]
+    threads = [_thread_label(trace, row) for row in level.thread.tolist()]
     return (
         text("thread", "Thread", threads, shown=False),
         text("name", "Name", trace.strings.take(level.name)),
@@ -242,10 +279,10 @@ def _level(
     )
 
 
-def _thread_label(measures: Measures, row: int) -> str | None:
+def _thread_label(trace: TraceData, row: int) -> str | None:
     if row < 0:
         return None
-    threads, trace = measures.trace.threads, measures.trace
+    threads = trace.threads
     process = trace.processes[int(threads["process"][row])]
     name = trace.strings[threads["name"][row]] if threads["name"][row] >= 0 else ""
     label = f"{int(threads['tid'][row])} {name}".strip()

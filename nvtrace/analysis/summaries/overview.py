@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nvtrace.analysis.intervals import Union, ascending_runs, spans
+from nvtrace.analysis.events import Events
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.summaries.columns import count, percent, share, text, time
 from nvtrace.model.schema import DeviceKind, RangeKind, RangeStyle
-from nvtrace.model.table import Table
 from nvtrace.report import ReportTable
-
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _KIND_NAMES = {
     RangeKind.USER: "UserDefined",
@@ -43,6 +39,15 @@ STEP_NAME = "ProfileStep"
 WINDOW_NAME = "Window"
 
 
+class Going(NamedTuple):
+    """What went on, by type of event: calls, ranges by RangeKind, GPU work by DeviceKind."""
+
+    calls: Events
+    ranges: dict[int, Events]
+    device: dict[int, Events]
+    communication: Events
+
+
 class _Row(NamedTuple):
     side: str
     name: str
@@ -50,13 +55,30 @@ class _Row(NamedTuple):
     time_ns: int | None
 
 
-def overview_view(measures: Measures) -> ReportTable:
+def gather(measures: Measures) -> Going:
+    """Return what went on, also outside the window."""
+    trace, reaching = measures.trace, measures.selection.reaching
+    ranges, device = trace.ranges, trace.device
+    timed = reaching.ranges & (ranges["style"] != RangeStyle.MARK)
+    kinds = {kind: timed & (measures.explained.range_kind == kind) for kind in _KIND_NAMES}
+    return Going(
+        Events.of(trace.calls, reaching.calls),
+        {kind: Events.of(ranges, chosen) for kind, chosen in kinds.items() if chosen.any()},
+        {
+            kind: Events.of(device, reaching.device & (device["kind"] == kind))
+            for kind in _DEVICE_NAMES
+        },
+        Events.of(device, reaching.device & measures.communication),
+    )
+
+
+def table(found: Going, frame: Frame) -> ReportTable:
     """Return one row a type of event: how many, the union of their times, its share."""
-    window_ns = measures.selection.window_ns
-    cpu = sorted(_host_rows(measures), key=lambda row: -(row.time_ns or 0))
-    steps = int(measures.selection.steps.sum())
-    first = _Row("cpu", STEP_NAME, steps, window_ns) if steps else None
-    rows = [first or _Row("cpu", WINDOW_NAME, None, window_ns), *cpu, *_device_rows(measures)]
+    steps = frame.basis.steps
+    first = _Row("cpu", STEP_NAME, steps, frame.window_ns) if steps else None
+    cpu = sorted(_host_rows(found, frame), key=lambda row: -(row.time_ns or 0))
+    device = _device_rows(found, frame)
+    rows = [first or _Row("cpu", WINDOW_NAME, None, frame.window_ns), *cpu, *device]
     calls = np.array([row.calls or 0 for row in rows], np.int64)
     times = np.array([row.time_ns or 0 for row in rows], np.int64)
     recorded = np.array([row.time_ns is not None for row in rows], np.bool_)
@@ -71,7 +93,7 @@ def overview_view(measures: Measures) -> ReportTable:
             text("event_type", "Event Type", [row.name for row in rows]),
             count("calls", "Calls", calls, np.array([row.calls is not None for row in rows])),
             time("time_ns", "CPU Time", times, recorded),
-            percent("ratio", "Ratio (%)", share(times, window_ns), recorded),
+            percent("ratio", "Ratio (%)", share(times, frame.window_ns), recorded),
         ),
         indent=np.array([0, *[1] * (len(rows) - 1)], np.int64),
         sections=sections,
@@ -84,23 +106,18 @@ def overview_view(measures: Measures) -> ReportTable:
     )
 
 
-def _host_rows(measures: Measures) -> list[_Row]:
-    ranges, calls = measures.trace.ranges, measures.trace.calls
-    reaching, kinds = measures.selection.reaching, measures.explained.range_kind
-    timed = reaching.ranges & (ranges["style"] != RangeStyle.MARK)
+def _host_rows(found: Going, frame: Frame) -> list[_Row]:
     rows = []
-    if measures.trace.recorded.calls:
-        rows.append(_union_row("cpu", "CudaRuntime", calls, reaching.calls, measures))
+    if frame.trace.recorded.calls:
+        rows.append(_row("cpu", "CudaRuntime", found.calls, frame))
     for kind, name in _KIND_NAMES.items():
-        chosen = timed & (kinds == kind)
-        if chosen.any():
-            rows.append(_union_row("cpu", name, ranges, chosen, measures))
+        if kind in found.ranges:
+            rows.append(_row("cpu", name, found.ranges[kind], frame))
     return rows
 
 
-def _device_rows(measures: Measures) -> list[_Row]:
-    device, recorded = measures.trace.device, measures.trace.recorded
-    reaching = measures.selection.reaching.device
+def _device_rows(found: Going, frame: Frame) -> list[_Row]:
+    recorded = frame.trace.recorded
     known = {
         DeviceKind.KERNEL: recorded.kernels,
         DeviceKind.MEMCPY: recorded.memcpy,
@@ -110,40 +127,13 @@ def _device_rows(measures: Measures) -> list[_Row]:
     rows = []
     for kind, name in _DEVICE_NAMES.items():
         if known[kind]:
-            chosen = reaching & (device["kind"] == kind)
-            rows.append(_union_row("gpu", name, device, chosen, measures))
+            rows.append(_row("gpu", name, found.device[kind], frame))
         elif kind is not DeviceKind.GRAPH:
             rows.append(_Row("gpu", name, None, None))
     if recorded.kernels:
-        chosen = reaching & measures.communication
-        rows.append(_union_row("gpu", "Communication", device, chosen, measures))
+        rows.append(_row("gpu", "Communication", found.communication, frame))
     return rows
 
 
-def _union_row(side: str, name: str, table: Table, chosen: Mask, measures: Measures) -> _Row:
-    window = measures.selection.window
-    start, end = table["start"], table["end"]
-    if not chosen.all():
-        rows = np.flatnonzero(chosen)
-        start, end = start[rows], end[rows]
-    calls = sum(_overlapping(start[run], end[run], window) for run in ascending_runs(start))
-    return _Row(side, name, calls, Union(start, end).within(window))
-
-
-def _overlapping(start: I64, end: I64, window: tuple[I64, I64]) -> int:
-    """Return how many intervals, sorted by start, share time with the window.
-
-    An instant in it, or on its border, does.
-    """
-    # who starts inside does; the others are looked at one by one
-    first = np.searchsorted(start, window[0], side="left")
-    last = np.searchsorted(start, window[1], side="left")
-    others = spans(np.append(0, last), np.append(first, len(start)))
-    count = len(start) - len(others)
-    start, end = start[others], end[others]
-    first = np.searchsorted(window[1], start, side="right")
-    last = np.searchsorted(window[0], end, side="left")
-    instants = start == end
-    first[instants] = np.searchsorted(window[1], start[instants], side="left")
-    last[instants] = np.searchsorted(window[0], end[instants], side="right")
-    return count + int(np.count_nonzero(first < last))
+def _row(side: str, name: str, events: Events, frame: Frame) -> _Row:
+    return _Row(side, name, events.calls(frame.window), events.within(frame.window))

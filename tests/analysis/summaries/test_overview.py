@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Oracle, ns, random_capture
 
-from nvtrace.analysis.summaries.overview import _overlapping
+from nvtrace.analysis.events import Events
 from nvtrace.model.merging import merge
 from nvtrace.model.schema import DeviceKind
 from nvtrace.model.trace import Recorded
@@ -61,7 +61,8 @@ def test_intervals_that_share_time_with_a_window(rows, edges):
     )
     start, length = np.array(sorted(rows), np.int64).reshape(-1, 2).T
     sides = np.array(window, np.int64).reshape(-1, 2).T
-    assert _overlapping(start, start + length, (sides[0], sides[1])) == count
+    events = Events([], [lambda: (start, start + length)])
+    assert events.calls((sides[0], sides[1])) == count
 
 
 @pytest.mark.parametrize("block", range(4))

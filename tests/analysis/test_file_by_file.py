@@ -1,0 +1,183 @@
+"""Summaries of several files, one after the other: as by loops, and as of all of them at once."""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict
+from random import Random
+
+import pytest
+from builders import Capture
+from oracle import Oracle, ns, random_capture
+
+from nvtrace.analysis.file_by_file import NeedsAllRows, summarize_in_turn
+from nvtrace.analysis.views import APART, DEFAULT_VIEWS, Plan
+from nvtrace.errors import UsageError
+from nvtrace.model.merging import merge
+from nvtrace.model.schema import DeviceKind
+from nvtrace.model.trace import Recorded, TraceData
+from nvtrace.report import Report
+from nvtrace.trace import Trace
+
+SECOND = 10**9
+EVERYTHING = tuple(sorted(APART))
+
+
+def in_turn(captures: list[Capture], views=EVERYTHING, **options) -> Report:
+    shown = {"sorted_by": "gpu_total", "op_detail": False, "thread_sep": False}
+    asked = {name: options.pop(name, default) for name, default in shown.items()}
+    return summarize_in_turn((one.trace() for one in captures), Plan(views, **asked), **options)
+
+
+def at_once(captures: list[Capture], views=EVERYTHING, **options) -> Report:
+    trace = Trace.of(merge([one.trace() for one in captures], by_time=False))
+    return trace.summary(views, **options)
+
+
+def random_files(seed: int) -> list[Capture]:
+    """Return captures of several ranks, some of them without steps, GPU work or a clock."""
+    choose = Random(seed)
+    captures = [random_capture(seed * 4 + number) for number in range(choose.randint(2, 4))]
+    stepless = choose.choice(["all", "some", "none"])
+    clockless = choose.random() < 0.2
+    for number, capture in enumerate(captures):
+        capture.source, capture.rank = f"r{number}.sqlite", number
+        capture.origin = SECOND + choose.randint(0, 60)
+        if stepless == "all" or (stepless == "some" and choose.random() < 0.5):
+            capture.ranges = [one for one in capture.ranges if one.category != "step"]
+        if choose.random() < 0.15:
+            capture.work, capture.recorded = [], Recorded(ranges=True, calls=True)
+    if clockless:
+        captures[-1].origin = None
+    return captures
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_in_turn_files_say_what_they_say_at_once(block):
+    for seed in range(block, 200, 4):
+        captures = random_files(seed)
+        ranks = [one.rank for one in captures if one.ranges or one.calls] or [None]
+        choice = Random(seed).choice
+        for options in (
+            {"op_detail": True},
+            {"thread_sep": True, "sorted_by": "cpu_total"},
+            {"rank": choice(ranks), "sorted_by": "gpu_min"},
+        ):
+            said = in_turn(captures, **options), at_once(captures, **options)
+            assert said[0].to_dict() == said[1].to_dict(), (seed, options)
+            assert str(said[0]) == str(said[1]), (seed, options)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_in_turn_files_say_what_loops_over_them_say(seed):
+    captures = [one for one in random_files(seed) if one.work or one.recorded.device]
+    captures = captures or [random_capture(seed)]
+    truths = [Oracle(capture) for capture in captures]
+    known = all(capture.origin is not None for capture in captures)
+    later = [capture.origin - SECOND if known else 0 for capture in captures]
+    window, everything = set(), set()
+    rows = defaultdict(list)
+    kernels = defaultdict(lambda: [0, 0])
+    for truth, by in zip(truths, later, strict=True):
+        mine = [*truth.ranges, *truth.calls, *truth.work]
+
+        def moved(events, by=by):
+            return [(one.start + by, one.end + by) for one in events]
+
+        everything.update(moment for pair in moved(mine) for moment in pair)
+        window |= {moment + by for moment in ns(truth.ranges[row] for row in truth.steps)}
+        rows["CudaRuntime"] += moved(truth.calls)
+        for kind in (DeviceKind.KERNEL, DeviceKind.MEMCPY):
+            work = [one for one in truth.work if one.kind == kind]
+            rows[kind.name.capitalize()] += moved(work)
+        for work in truth.work:
+            if work.kind in (DeviceKind.KERNEL, DeviceKind.GRAPH):
+                kernels[work.name][0] += 1
+                kernels[work.name][1] += work.end - work.start
+    if everything and not any(truth.steps for truth in truths):
+        window = set(range(min(everything), max(everything)))
+    report = in_turn(captures)
+    assert report.totals["window_ns"] == len(window)
+    assert report.totals["steps"] == sum(len(truth.steps) for truth in truths)
+    found = {row["event_type"]: row["time_ns"] for row in report["overview"]}
+    for name, intervals in rows.items():
+        union = {moment for start, end in intervals for moment in range(start, end)}
+        assert found[name] == len(union & window), name
+    assert {row["name"]: [row["calls"], row["gpu_total_ns"]] for row in report["kernel"]} == kernels
+
+
+def test_a_device_of_two_files_is_one_device():
+    captures = []
+    for number, (start, end) in enumerate([(0, 100), (60, 130)]):
+        capture = Capture(uuids={(1, 0): "GPU-a"}, origin=SECOND, rank=number)
+        capture.step(number, 0, 200)
+        capture.run(start, end)
+        captures.append(capture)
+    row = next(iter(in_turn(captures)["device"]))
+    assert (row["uuid"], row["busy_ns"], row["window_ns"]) == ("GPU-a", 130, 200)
+
+
+def test_phases_of_a_file_without_steps_are_outside_those_of_another():
+    captures = [Capture(rank=number, origin=SECOND) for number in range(2)]
+    captures[0].step(0, 0, 100)
+    for capture in captures:
+        capture.phase("forward", 10, 40)
+    report = in_turn(captures)
+    rows = {row["name"]: row["cpu_total_ns"] for row in report["model"]}
+    assert rows == {"ProfileStep": 100, "Forward": 30, "Others": 70}
+    assert any("1 phases (0.00 ms) start outside" in note for note in report["model"].notes)
+
+
+def test_steps_that_are_guesses_in_one_file_and_marked_in_another_need_all_rows():
+    guessed, marked = (Capture(rank=number, origin=SECOND) for number in range(2))
+    guessed.range("step 1", 0, 10)
+    marked.step(1, 0, 20)
+    assert in_turn([guessed, guessed]).totals["steps"] == 2
+    with pytest.raises(NeedsAllRows):
+        in_turn([guessed, marked])
+
+
+@pytest.mark.parametrize("view", ["allocations", "host_steps", "device_phases", "hlo"])
+def test_some_views_need_all_rows(view):
+    with pytest.raises(NeedsAllRows):
+        in_turn([Capture(), Capture()], ["kernel", view])
+
+
+def test_a_view_that_comes_by_itself_needs_all_rows():
+    captures = [Capture(), Capture()]
+    captures[1].phase("dispatch", 0, 10)
+    assert "host_steps" in at_once(captures, None)
+    with pytest.raises(NeedsAllRows):
+        in_turn(captures, DEFAULT_VIEWS, recorded=True)
+
+
+def test_steps_may_be_named_in_one_file_alone():
+    captures = [Capture(), Capture()]
+    captures[1].range("lap", 0, 10)
+    assert in_turn(captures, step_range=["lap"]).totals["steps"] == 1
+    with pytest.raises(UsageError, match="no range is named 'turn'"):
+        in_turn(captures, step_range=["turn"])
+
+
+def test_a_rank_may_be_in_one_file_alone():
+    captures = [Capture(rank=0), Capture(rank=3)]
+    for capture in captures:
+        capture.run(0, 10)
+    assert in_turn(captures, rank=3).totals["gpu_ns"] == 10
+    with pytest.raises(UsageError, match="no process of rank 1: there are ranks 0, 3"):
+        in_turn(captures, rank=1)
+
+
+def test_no_file_is_held_while_the_next_one_is_read():
+    held: list[weakref.ref[TraceData]] = []
+
+    def coming():
+        for number in range(5):
+            assert sum(one() is not None for one in held) == 0
+            trace = random_files(number)[0].trace()
+            held.append(weakref.ref(trace))
+            yield trace
+            del trace
+
+    plan = Plan(EVERYTHING, "gpu_total", op_detail=True, thread_sep=False)
+    assert len(summarize_in_turn(coming(), plan).sources) == 5
