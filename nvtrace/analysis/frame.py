@@ -44,11 +44,9 @@ def gather(measures: Measures) -> Basis:
 
     def extent() -> tuple[I64, I64]:
         tables = [table for table in (trace.ranges, trace.calls, trace.device) if table.rows]
-        first = [int(table["start"].min()) for table in tables]
-        last = [int(table["end"].max()) for table in tables]
-        return np.array(first[:1] and [min(first)], np.int64), np.array(
-            last[:1] and [max(last)], np.int64
-        )
+        first = np.array([table["start"].min() for table in tables], np.int64)
+        last = np.array([table["end"].max() for table in tables], np.int64)
+        return np.sort(first)[:1], np.sort(last)[-1:]
 
     steps = measures.explained.step_rows[selection.steps]
     return Basis(

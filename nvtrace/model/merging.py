@@ -88,7 +88,7 @@ class _Part(NamedTuple):
     """What of one trace is kept beside its rows.
 
     Attributes:
-        trace: the trace without its large tables.
+        trace: the trace without its tables and strings.
         base: how many rows of each kind came before it.
         devices: row in the whole of each of its devices.
     """
@@ -168,19 +168,19 @@ class Whole:
         }
         rows = [_device_row(self._devices, one, base["processes"]) for one in trace.devices]
         empty: dict[str, Any] = {name: Table.empty(spec) for name, spec in _TABLES.items()}
-        part = _Part(replace(trace, **empty), base, np.array(rows, np.int32))
-        self._parts.append(part)
-        return self._changes(part)
+        rest = replace(trace, strings=Strings(), **empty)
+        self._parts.append(_Part(rest, base, np.array(rows, np.int32)))
+        return self._changes(trace, self._parts[-1])
 
     def _share_so_far(self) -> float:
         """Return how much of everything was added, from 0 to 1, as far as that is known."""
         known = len(self._sizes) >= len(self._parts) and sum(self._sizes) > 0
         return sum(self._sizes[: len(self._parts)]) / sum(self._sizes) if known else 1.0
 
-    def _changes(self, part: _Part) -> Mapping[str, Mapping[str, Change]]:
-        """Return what must be done to columns of a part, by table and name."""
-        named = partial(taken, self._strings.intern_all(part.trace.strings))
-        category = partial(taken, self._categories.intern_all(part.trace.categories))
+    def _changes(self, trace: TraceData, part: _Part) -> Mapping[str, Mapping[str, Change]]:
+        """Return what must be done to columns of a trace, by table and name."""
+        named = partial(taken, self._strings.intern_all(trace.strings))
+        category = partial(taken, self._categories.intern_all(trace.categories))
         moved = {kind: partial(renumbered, np.int32(n)) for kind, n in part.base.items()}
         owner = {"thread": moved["threads"], "process": moved["processes"]}
         return {
