@@ -33,7 +33,7 @@ def summarize(
 ) -> Report:
     """Return what ``load(path).summary(...)`` does: of several reports, in the memory of one.
 
-    All are held at once for ``steps`` and ``time``, for the views ``allocations``, ``host_steps``,
+    All are held at once for ``time``, for the views ``allocations``, ``host_steps``,
     ``device_phases`` and ``hlo``, and where steps are told by name in one report and marked in
     another. Rows of equal figures may come in another order.
 
@@ -62,13 +62,13 @@ def summarize(
         "op_detail": op_detail,
         "thread_sep": thread_sep,
     }
-    chosen: dict[str, Any] = {"rank": rank, "rules": parsed, "step_range": names}
+    chosen: dict[str, Any] = {"steps": steps, "rank": rank, "rules": parsed, "step_range": names}
     report = None
-    if len(files) > 1 and steps is None and time is None:
+    if len(files) > 1 and time is None:
         report = _in_turn(each(files, False, progress), views, shown, chosen)
     if report is None:
         trace = load(files, details=False, progress=progress)
-        report = trace.summary(views, steps=steps, time=time, **shown, **chosen)
+        report = trace.summary(views, time=time, **shown, **chosen)
     return report if top is None else report.head(top)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nvtrace.analysis import checks, frame, reporting
 from nvtrace.analysis.classification import Rule
@@ -14,12 +15,15 @@ from nvtrace.analysis.events import Events
 from nvtrace.analysis.explanation import check_named, explain
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.parts import added, with_events
-from nvtrace.analysis.selection import check_rank, select
+from nvtrace.analysis.selection import Bounds, astray, check_rank, check_steps, select
 from nvtrace.analysis.views import APART, Plan, recorded_views
+from nvtrace.model.arrays import distinct
 from nvtrace.model.explained import Explained
 from nvtrace.model.merging import Whole
 from nvtrace.model.trace import TraceData
 from nvtrace.report import Report
+
+I64 = npt.NDArray[np.int64]
 
 
 class NeedsAllRows(Exception):
@@ -31,6 +35,7 @@ def summarize_in_turn(
     plan: Plan,
     *,
     recorded: bool = False,
+    steps: Bounds | None = None,
     rank: int | None = None,
     rules: Sequence[Rule] = (),
     step_range: Sequence[str] = (),
@@ -44,15 +49,18 @@ def summarize_in_turn(
         plan: what tables are asked for.
         recorded: whether views are to come by themselves where an adapter recorded what they are
             of.
+        steps: first step and the one after the last.
         rank: one rank's processes only.
         rules: classification rules of the user's own, tried first.
         step_range: names of the ranges that are steps, instead of those recognised.
 
     Raises:
         NeedsAllRows: one of the views, or something in the traces, does.
-        UsageError: no process has the rank, or no range is named so.
+        UsageError: no process has the rank, no step the number, or no range the name.
     """
-    whole, parts = Whole(), _Parts(plan, recorded, rank)
+    if not APART.issuperset(plan.views):
+        raise NeedsAllRows
+    whole, parts = Whole(), _Parts(plan, recorded, steps, rank)
     for trace in traces:
         placed = whole.place(trace)
         del trace
@@ -73,12 +81,11 @@ class _Part(NamedTuple):
 class _Parts:
     """What was found in each file so far."""
 
-    def __init__(self, plan: Plan, recorded: bool, rank: int | None) -> None:
-        if not APART.issuperset(plan.views):
-            raise NeedsAllRows
-        self._plan, self._recorded, self._rank = plan, recorded, rank
+    def __init__(self, plan: Plan, recorded: bool, steps: Bounds | None, rank: int | None) -> None:
+        self._plan, self._recorded, self._steps, self._rank = plan, recorded, steps, rank
         self._parts: list[_Part] = []
         self._guessed: set[bool] = set()
+        self._numbers: list[I64] = []  # of all steps there are, of the rank
 
     def add(self, explained: Explained) -> None:
         """Take what is needed of a file, whose rows are numbered as among all files."""
@@ -88,7 +95,13 @@ class _Parts:
             self._guessed.add(bool(explained.range_guessed[steps].any()))
         if len(self._guessed) > 1:  # guesses at steps count where none are marked, in any file
             raise NeedsAllRows
-        measures = Measures(explained, select(explained, rank=self._rank, whole=False))
+        if self._steps is not None:
+            if astray(explained):
+                raise NeedsAllRows
+            every = select(explained, rank=self._rank, whole=False).steps
+            self._numbers.append(distinct(explained.step_numbers[every]))
+        chosen = select(explained, steps=self._steps, rank=self._rank, whole=False)
+        measures = Measures(explained, chosen)
         basis = frame.gather(measures)
         nothing = np.empty(0, np.int64)
         window = basis.in_steps.intervals() if basis.steps else (nothing, nothing)
@@ -108,6 +121,8 @@ class _Parts:
         """
         if self._rank is not None:
             check_rank(trace, self._rank)
+        if self._steps is not None:
+            check_steps(np.concatenate(self._numbers), self._steps)
         moved = [
             with_events(part, partial(Events.moved, offset=offset))
             for part, offset in zip(self._parts, offsets, strict=True)
@@ -115,6 +130,7 @@ class _Parts:
         self._parts.clear()
         basis, signs, views = added(moved)
         check_named(step_names, signs.steps)
-        around = frame.Frame.around(trace, basis, narrowed=self._rank is not None)
+        narrowed = self._steps is not None or self._rank is not None
+        around = frame.Frame.around(trace, basis, narrowed=narrowed)
         tables = {key: self._plan.table(key, found, around) for key, found in views.items()}
         return reporting.report(around, signs, tables)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.intervals import clipped, merged
 from nvtrace.errors import UsageError
+from nvtrace.model.arrays import contained, distinct
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import RangeStyle
 from nvtrace.model.table import Table
@@ -81,7 +82,7 @@ def select(
             that start in a step belong to it, GPU work to the step that launched it.
         time: from and until, ns since the trace's zero; rows that start there.
         rank: only this rank's processes.
-        whole: whether the trace is all there is: else the rank may be that of another file.
+        whole: whether the trace is all there is: else rank and steps may be those of another file.
 
     Raises:
         UsageError: nothing can be there: no such step, a window outside the capture, no such rank.
@@ -101,13 +102,13 @@ def select(
         chosen &= processes[process[trace.ranges["thread"][explained.step_rows]]]
     reaching = Masks(ranges.copy(), calls.copy(), device.copy())
     if steps is not None:
-        chosen &= _steps_between(explained, chosen, steps)
+        if whole:
+            check_steps(explained.step_numbers[chosen], steps)
+        chosen &= _between(explained.step_numbers, steps)
         wanted = explained.step_numbers[chosen]
         ranges &= np.isin(explained.range_step, wanted)
         calls &= np.isin(explained.call_step, wanted)
-        device &= np.isin(explained.device_step, wanted) | _unlaunched_within(
-            explained, _intervals(trace.ranges, explained.step_rows[chosen])
-        )
+        device &= np.isin(explained.device_step, wanted) | _unlaunched_within(explained, chosen)
     window = _window(explained, chosen, time)
     if time is not None:
         first, last = _checked_time(explained, time)
@@ -143,31 +144,64 @@ def check_rank(trace: TraceData, rank: int) -> None:
         )
 
 
-def _steps_between(explained: Explained, among: Mask, steps: Bounds) -> Mask:
-    numbers = explained.step_numbers
-    if not among.any():
+def check_steps(numbers: I64, steps: Bounds) -> None:
+    """Raise UsageError where none of the steps that there are is one of those asked for.
+
+    Args:
+        numbers: of all steps.
+        steps: first, and the one after the last.
+    """
+    if not len(numbers):
         raise UsageError(
             "no step ranges found, so no steps can be chosen; mark them with nvtrace.step() or "
             "name them with --step-range NAME"
         )
+    if not _between(numbers, steps).any():
+        low, high = int(numbers.min()), int(numbers.max())
+        raise UsageError(f"no step in {_written(steps)}: the trace has steps {low}:{high + 1}")
+
+
+def _between(numbers: I64, steps: Bounds) -> Mask:
     first, stop = steps
-    found: Mask = among.copy()
+    found = np.ones(len(numbers), np.bool_)
     if first is not None:
         found &= numbers >= first
     if stop is not None:
         found &= numbers < stop
-    if not found.any():
-        low, high = int(numbers[among].min()), int(numbers[among].max())
-        raise UsageError(f"no step in {_written(steps)}: the trace has steps {low}:{high + 1}")
     return found
 
 
-def _unlaunched_within(explained: Explained, window: tuple[I64, I64]) -> Mask:
-    """Return device rows whose launch was not recorded and that start inside the window."""
-    start = explained.trace.device["start"]
-    place = np.searchsorted(window[0], start, side="right") - 1
-    inside = (place >= 0) & (start < window[1][place]) if len(window[0]) else start < start
-    return inside & (explained.device_call < 0)
+def _unlaunched_within(explained: Explained, chosen: Mask) -> Mask:
+    """Return device rows whose launch was not recorded and that start in a chosen step.
+
+    In one of their process, or where that has no steps at all, in one of any.
+    """
+    trace = explained.trace
+    rows, process = np.flatnonzero(explained.device_call < 0), _process_of_steps(explained)
+    start, owner = trace.device["start"][rows], trace.device["process"][rows]
+    found = np.zeros(trace.device.rows, np.bool_)
+    for one in distinct(owner).tolist():
+        own = process == one
+        steps = explained.step_rows[chosen & own if own.any() else chosen]
+        first, last = _intervals(trace.ranges, steps)
+        here = owner == one
+        place = np.searchsorted(first, start[here], side="right") - 1
+        found[rows[here]] = (place >= 0) & (start[here] < np.append(last, 0)[place])
+    return found
+
+
+def astray(explained: Explained) -> bool:
+    """Return whether any GPU work is of unknown launch, and of a process without steps."""
+    owner = explained.trace.device["process"][explained.device_call < 0]
+    return not contained(owner, _process_of_steps(explained)).all()
+
+
+def _process_of_steps(explained: Explained) -> npt.NDArray[np.int32]:
+    trace = explained.trace
+    found: npt.NDArray[np.int32] = trace.threads["process"][
+        trace.ranges["thread"][explained.step_rows]
+    ]
+    return found
 
 
 def _checked_time(explained: Explained, time: Bounds) -> tuple[int, int]:

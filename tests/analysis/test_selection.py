@@ -206,6 +206,21 @@ def test_work_without_a_recorded_launch_belongs_to_the_step_it_starts_in():
     assert capture.trace().device["start"][chosen.device].tolist() == [115, 260]
 
 
+def test_it_belongs_to_a_step_of_its_own_process_where_that_has_steps():
+    capture = Capture()
+    capture.step(0, 0, 100, pid=1)
+    capture.step(0, 50, 150, pid=2)
+    capture.step(1, 150, 250, pid=2)
+    for pid in (1, 2, 3):
+        for start in (20, 120):
+            capture.run(start, start + pid, pid=pid)
+    trace, chosen = capture.trace(), selected(capture, steps=(0, 1))
+    owner = [trace.processes[row].pid for row in trace.device["process"][chosen.device].tolist()]
+    start = trace.device["start"][chosen.device].tolist()
+    # process 3 has no steps: what of it starts in a step of any other counts
+    assert sorted(zip(owner, start, strict=True)) == [(1, 20), (2, 120), (3, 20), (3, 120)]
+
+
 def test_ranges_and_calls_that_reach_into_the_window_are_cut_to_it():
     capture = training()
     capture.range("background", 5, 300, tid=9)
