@@ -37,8 +37,12 @@ class _View(NamedTuple):
     table: Callable[..., ReportTable]
 
 
+def _itself(measures: Measures) -> Measures:
+    return measures
+
+
 def _of_all_rows(view: Callable[[Measures], ReportTable]) -> _View:
-    return _View(lambda measures: measures, lambda measures, frame: view(measures))
+    return _View(_itself, lambda measures, frame: view(measures))
 
 
 _VIEWS: dict[str, _View] = {
@@ -58,7 +62,7 @@ _VIEWS: dict[str, _View] = {
 }
 VIEWS = tuple(_VIEWS)
 DEFAULT_VIEWS = VIEWS[:8]
-APART = frozenset(VIEWS[:9])
+APART = frozenset(key for key, view in _VIEWS.items() if view.gather is not _itself)
 """Views that gather file by file; the others look at all rows at once."""
 
 # views whose rows have an order of their own

@@ -59,11 +59,11 @@ def command(
     A run is a report; or a folder or a glob of the reports of its processes.
     """
     check(output)
-    from nvtrace.comparing import compare
-
     wanted = views or VIEWS
     asked = wanted if fail_above is None or "steps" in wanted else ("steps", *wanted)
     with Progress(not no_progress) as progress, files_of((before, *after)) as runs:
+        from nvtrace.comparing import compare
+
         report = compare(
             *runs,
             views=asked,

@@ -41,11 +41,9 @@ def command(
 ) -> None:
     """Print where the time went: the eight tables of paddle.profiler."""
     check(output)
-    from nvtrace.cli.allocator import keep_freed_memory
-    from nvtrace.summing import summarize
-
-    keep_freed_memory()
     with Progress(not no_progress) as progress, files_of(paths) as files:
+        from nvtrace.summing import summarize
+
         report = summarize(
             files,
             views or None,
