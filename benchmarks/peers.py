@@ -11,8 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from bench import Bench, say
@@ -35,39 +34,21 @@ NSYS2JSON_COMMIT = "cab0614f90de09c2351f70e3019f3157bda76d2d"
 
 
 class Peers:
-    """The peers at work on one report, one after the other, beside what else is measured.
-
-    They take minutes, and what counts is CPU time.
-    """
+    """The peers at work on one report, each when first asked for, with nothing beside it."""
 
     def __init__(self, bench: Bench, report: Path) -> None:
-        self._bench = bench
-        lane = ThreadPoolExecutor(1)
-        measured: dict[str, Callable[[Bench, Path], Cost]] = {
-            "nsys stats": nsys_stats,
-            "nsys-ai": nsys_ai,
-            "nsys2json": nsys2json,
-        }
-        self._costs: dict[str, Future[Cost | None]] = {
-            name: lane.submit(self._measured, name, measure, report)
-            for name, measure in measured.items()
-        }
-        lane.shutdown(wait=False)
-
-    def cost(self, name: str) -> Cost | None:
-        """Wait for a peer; None where it could not be measured."""
-        return self._costs[name].result()
+        self._bench, self._report = bench, report
 
     def cpu_s(self, name: str) -> float | None:
-        """Its CPU time alone."""
-        cost = self.cost(name)
+        """The CPU time of a peer; None where it could not be measured."""
+        cost = self._cost(name)
         return cost.cpu_s if cost else None
 
-    def _measured(
-        self, name: str, measure: Callable[[Bench, Path], Cost], report: Path
-    ) -> Cost | None:
+    @cache  # noqa: B019 (there is one, as long as the benchmark)
+    def _cost(self, name: str) -> Cost | None:
+        measure = {"nsys stats": nsys_stats, "nsys-ai": nsys_ai, "nsys2json": nsys2json}[name]
         try:
-            return say(name, measure(self._bench, report))
+            return say(name, measure(self._bench, self._report))
         except (Failed, OSError, subprocess.SubprocessError) as error:
             self._bench.absent.append(f"{name}: {error}")
             return None
