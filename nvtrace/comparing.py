@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from nvtrace.analysis.classification import Rule, parse_rule
 from nvtrace.analysis.comparison import check_views, comparison
-from nvtrace.analysis.digest import VIEWS, Digest, digest
+from nvtrace.analysis.digest import VIEWS, Digest, digest, digest_in_turn
 from nvtrace.analysis.explanation import explain
+from nvtrace.analysis.file_by_file import NeedsAllRows
 from nvtrace.analysis.selection import Bounds
 from nvtrace.errors import UsageError
-from nvtrace.loading import PathLike, Progress, load
-from nvtrace.model.explained import Explained
+from nvtrace.loading import PathLike, Progress, each, load, reports
 from nvtrace.report import Report
 from nvtrace.trace import Rules, Trace
 
@@ -61,9 +63,9 @@ def compare(
     parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
 
     def read(run: Run, whole: bool) -> Digest:
+        options = {"whole": whole, "steps": steps, "rank": rank}
         try:
-            explained = _explained(run, parsed, names, progress)
-            return digest(explained, chosen, whole=whole, steps=steps, time=time, rank=rank)
+            return _digest(run, chosen, time, options, parsed, names, progress)
         except UsageError as error:
             raise UsageError(f"{_named(run)}: {error}") from None
 
@@ -76,14 +78,27 @@ def compare(
     return comparison(found, chosen)
 
 
-def _explained(
-    run: Run, rules: Sequence[Rule], names: Sequence[str], progress: Progress | None
-) -> Explained:
+def _digest(
+    run: Run,
+    views: Sequence[str],
+    time: Bounds | None,
+    options: Mapping[str, Any],
+    rules: Sequence[Rule],
+    names: Sequence[str],
+    progress: Progress | None,
+) -> Digest:
     if isinstance(run, Trace):
-        return run.explain(step_range=names, rules=rules)
+        return digest(run.explain(step_range=names, rules=rules), views, time=time, **options)
+    files = reports(run)
+    if len(files) > 1 and time is None:
+        with suppress(NeedsAllRows):
+            traces = each(files, False, progress)
+            return digest_in_turn(traces, views, rules=rules, step_range=names, **options)
     # not by the Trace, which keeps what it explained: the two would wait for the collector
-    trace = load(run, details=False, progress=progress)
-    return explain(trace, rules=rules, step_names=names)
+    explained = explain(
+        load(files, details=False, progress=progress), rules=rules, step_names=names
+    )
+    return digest(explained, views, time=time, **options)
 
 
 def _named(run: Run) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from nvtrace.analysis.classification import parse_rule
-from nvtrace.analysis.file_by_file import NeedsAllRows, summarize_in_turn
+from nvtrace.analysis.file_by_file import NeedsAllRows, tabulated_in_turn
 from nvtrace.analysis.selection import Bounds
 from nvtrace.analysis.views import DEFAULT_VIEWS, Plan
 from nvtrace.loading import PathLike, Progress, each, load, reports
@@ -83,5 +83,5 @@ def _in_turn(
     plan = Plan(DEFAULT_VIEWS if wanted is None else wanted, **shown)
     plan.check()
     with suppress(NeedsAllRows):
-        return summarize_in_turn(traces, plan, recorded=views is None, **chosen)
+        return tabulated_in_turn(traces, plan, recorded=views is None, **chosen)[1]
     return None

@@ -133,3 +133,20 @@ def test_progress_names_each_report(reports):
     assert [line for line in lines if "of 3" in line] == [
         f"{path.name} ({number} of 3)" for number, path in enumerate(reports, 1)
     ]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"whole": True}, {"steps": (1, 3)}, {"time": (0, 10**7)}, {"rank": 1}], ids=str
+)
+def test_runs_of_several_reports_are_compared_as_their_traces_are(reports, options):
+    runs = [reports[:2], [reports[1], reports[2]]]
+    said = nvtrace.compare(*runs, **options)
+    traces = [nvtrace.load(run, details=False) for run in runs]
+    assert said.to_dict() == nvtrace.compare(*traces, **options).to_dict()
+
+
+@pytest.mark.usefixtures("nothing_at_once")
+def test_none_of_a_run_is_held_while_the_next_is_read(reports):
+    rows = nvtrace.compare(reports, reports)["kernel"].rows()
+    assert rows
+    assert {row["gpu_change_ns"] for row in rows} == {0}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.analysis import reporting
+from nvtrace.analysis.classification import Rule
+from nvtrace.analysis.file_by_file import tabulated_in_turn
+from nvtrace.analysis.frame import Frame
+from nvtrace.analysis.measures import Measures
+from nvtrace.analysis.reporting import tabulated
 from nvtrace.analysis.selection import Bounds, select
+from nvtrace.analysis.views import Plan
 from nvtrace.model.explained import Explained
+from nvtrace.model.trace import TraceData
 from nvtrace.report import Report, ReportTable
 
 I64 = npt.NDArray[np.int64]
@@ -91,21 +97,63 @@ def digest(
     """
     if steps is None and not whole and select(explained, time=time, rank=rank).steps.any():
         steps = (None, None)
-    selection = select(explained, steps=steps, time=time, rank=rank)
-    wanted = [summary for view, summary in _SUMMARIES.items() if view in views]
-    report = reporting.summarize(explained, ["device", *wanted], steps=steps, time=time, rank=rank)
-    durations = _step_times(explained, selection.steps)
+    measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
+    return _digest(*tabulated(measures, _plan(views)), views, whole)
+
+
+def digest_in_turn(
+    traces: Iterable[TraceData],
+    views: Sequence[str] = VIEWS,
+    *,
+    whole: bool = False,
+    steps: Bounds | None = None,
+    rank: int | None = None,
+    rules: Sequence[Rule] = (),
+    step_range: Sequence[str] = (),
+) -> Digest:
+    """Return what of a run of several files is compared, in the memory of one.
+
+    Args:
+        traces: come one by one, and none is held while the next is made.
+        views: as for ``digest``, and so are the rest.
+        whole: see there.
+        steps: see there.
+        rank: see there.
+        rules: classification rules of the user's own, tried first.
+        step_range: names of the ranges that are steps, instead of those recognised.
+
+    Raises:
+        NeedsAllRows: something in the traces does.
+    """
+    found = tabulated_in_turn(
+        traces,
+        _plan(views),
+        in_steps=steps is None and not whole,
+        steps=steps,
+        rank=rank,
+        rules=rules,
+        step_range=step_range,
+    )
+    return _digest(*found, views, whole)
+
+
+def _plan(views: Sequence[str]) -> Plan:
+    return Plan(["device", *(summary for view, summary in _SUMMARIES.items() if view in views)])
+
+
+def _digest(frame: Frame, report: Report, views: Sequence[str], whole: bool) -> Digest:
+    recorded = frame.trace.recorded
     gpus = [row for row in report["device"] if not row["device"].startswith("CPU(")]
     return Digest(
-        steps=durations,
-        whole=whole or not len(durations),
+        steps=frame.basis.step_times.figures[0].maximum,
+        whole=whole or not frame.basis.steps,
         figures={
             view: _summed(report[summary], KEYS[view])
             for view, summary in _SUMMARIES.items()
             if view in views
         },
-        gpu_recorded=explained.trace.recorded.device,
-        ranges_recorded=explained.trace.recorded.ranges,
+        gpu_recorded=recorded.device,
+        ranges_recorded=recorded.ranges,
         gpus=(
             len(gpus),
             sum(row["busy_ns"] for row in gpus),
@@ -113,20 +161,6 @@ def digest(
         ),
         report=Report({}, report.totals, report.notes, report.sources, report.headline),
     )
-
-
-def _step_times(explained: Explained, chosen: npt.NDArray[np.bool_]) -> I64:
-    """Return the ns of each step; of those that processes take together, the longest."""
-    trace, ranges = explained.trace, explained.trace.ranges
-    rows, numbers = explained.step_rows[chosen], explained.step_numbers[chosen]
-    process = trace.threads["process"][ranges["thread"][rows]]
-    longest: dict[tuple[int, int], int] = {}
-    seen: dict[tuple[int, int], int] = {}
-    duration = ranges["end"][rows] - ranges["start"][rows]
-    for who, number, ns in zip(process.tolist(), numbers.tolist(), duration.tolist(), strict=True):
-        again = seen[who, number] = seen.get((who, number), -1) + 1
-        longest[number, again] = max(ns, longest.get((number, again), 0))
-    return np.array(list(longest.values()), np.int64)
 
 
 def _summed(table: ReportTable, keys: Sequence[str]) -> dict[tuple[str, ...], Figures]:

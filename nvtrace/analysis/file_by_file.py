@@ -13,6 +13,7 @@ from nvtrace.analysis import checks, frame, reporting
 from nvtrace.analysis.classification import Rule
 from nvtrace.analysis.events import Events
 from nvtrace.analysis.explanation import check_named, explain
+from nvtrace.analysis.frame import Frame
 from nvtrace.analysis.measures import Measures
 from nvtrace.analysis.parts import added, with_events
 from nvtrace.analysis.selection import Bounds, astray, check_rank, check_steps, select
@@ -30,17 +31,18 @@ class NeedsAllRows(Exception):
     """What was asked for cannot be gathered file by file."""
 
 
-def summarize_in_turn(
+def tabulated_in_turn(
     traces: Iterable[TraceData],
     plan: Plan,
     *,
     recorded: bool = False,
+    in_steps: bool = False,
     steps: Bounds | None = None,
     rank: int | None = None,
     rules: Sequence[Rule] = (),
     step_range: Sequence[str] = (),
-) -> Report:
-    """Return what ``summarize`` says of all traces as one, in the memory of one.
+) -> tuple[Frame, Report]:
+    """Return what ``tabulated`` says of all traces as one, in the memory of one.
 
     Rows of equal figures may come in another order.
 
@@ -49,6 +51,7 @@ def summarize_in_turn(
         plan: what tables are asked for.
         recorded: whether views are to come by themselves where an adapter recorded what they are
             of.
+        in_steps: choose all steps where there are any.
         steps: first step and the one after the last.
         rank: one rank's processes only.
         rules: classification rules of the user's own, tried first.
@@ -60,7 +63,7 @@ def summarize_in_turn(
     """
     if not APART.issuperset(plan.views):
         raise NeedsAllRows
-    whole, parts = Whole(), _Parts(plan, recorded, steps, rank)
+    whole, parts = Whole(), _Parts(plan, recorded, in_steps, steps, rank)
     for trace in traces:
         placed = whole.place(trace)
         del trace
@@ -81,8 +84,11 @@ class _Part(NamedTuple):
 class _Parts:
     """What was found in each file so far."""
 
-    def __init__(self, plan: Plan, recorded: bool, steps: Bounds | None, rank: int | None) -> None:
-        self._plan, self._recorded, self._steps, self._rank = plan, recorded, steps, rank
+    def __init__(
+        self, plan: Plan, recorded: bool, in_steps: bool, steps: Bounds | None, rank: int | None
+    ) -> None:
+        self._plan, self._recorded, self._rank = plan, recorded, rank
+        self._in_steps, self._steps = in_steps, steps
         self._parts: list[_Part] = []
         self._guessed: set[bool] = set()
         self._numbers: list[I64] = []  # of all steps there are, of the rank
@@ -95,11 +101,14 @@ class _Parts:
             self._guessed.add(bool(explained.range_guessed[steps].any()))
         if len(self._guessed) > 1:  # guesses at steps count where none are marked, in any file
             raise NeedsAllRows
-        if self._steps is not None:
-            if astray(explained):
+        every = select(explained, rank=self._rank, whole=False).steps
+        if self._in_steps and every.any():
+            if self._parts and self._steps is None:  # those before were taken whole
                 raise NeedsAllRows
-            every = select(explained, rank=self._rank, whole=False).steps
-            self._numbers.append(distinct(explained.step_numbers[every]))
+            self._steps = (None, None)
+        if self._steps is not None and astray(explained):
+            raise NeedsAllRows
+        self._numbers.append(distinct(explained.step_numbers[every]))
         chosen = select(explained, steps=self._steps, rank=self._rank, whole=False)
         measures = Measures(explained, chosen)
         basis = frame.gather(measures)
@@ -111,8 +120,10 @@ class _Parts:
         }
         self._parts.append(_Part(with_events(basis, keep), checks.gather(measures), views))
 
-    def report(self, trace: TraceData, offsets: Sequence[int], step_names: Sequence[str]) -> Report:
-        """Return the summary of all files together.
+    def report(
+        self, trace: TraceData, offsets: Sequence[int], step_names: Sequence[str]
+    ) -> tuple[Frame, Report]:
+        """Return the tables of all files together, and what they are of.
 
         Args:
             trace: all files, without their rows.
@@ -131,6 +142,6 @@ class _Parts:
         basis, signs, views = added(moved)
         check_named(step_names, signs.steps)
         narrowed = self._steps is not None or self._rank is not None
-        around = frame.Frame.around(trace, basis, narrowed=narrowed)
+        around = Frame.around(trace, basis, narrowed=narrowed)
         tables = {key: self._plan.table(key, found, around) for key, found in views.items()}
-        return reporting.report(around, signs, tables)
+        return around, reporting.report(around, signs, tables)

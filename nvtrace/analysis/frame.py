@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from nvtrace.analysis.events import Events, Window
 from nvtrace.analysis.measures import Measures, gpu_known
+from nvtrace.analysis.parts import Figures, Groups
+from nvtrace.model.arrays import code_order, grouped
 from nvtrace.model.trace import TraceData
 
 I64 = npt.NDArray[np.int64]
@@ -23,6 +25,8 @@ class Basis(NamedTuple):
         by_how: GPU time unattributed, attributed and inferred, ns: shape (3,), by Attribution.
         steps: number of steps that are counted.
         in_steps: when any of them went on.
+        step_times: by number and which time it comes in its process, ns: the maximum is of the
+            longest process.
         extent: from the first event to the last.
         device_rows: number of rows of GPU work, selected or not.
         mute: rows of processes that launched GPU work, with no row of it.
@@ -32,6 +36,7 @@ class Basis(NamedTuple):
     by_how: I64
     steps: int
     in_steps: Events
+    step_times: Groups
     extent: Events
     device_rows: int
     mute: frozenset[int]
@@ -53,11 +58,24 @@ def gather(measures: Measures) -> Basis:
         by_how=measures.by_how,
         steps=len(steps),
         in_steps=Events.of(trace.ranges, steps, count=False),
+        step_times=_step_times(measures),
         extent=Events([extent], []),
         device_rows=trace.device.rows,
         mute=frozenset(measures.mute.tolist()),
         devices=frozenset(measures.devices),
     )
+
+
+def _step_times(measures: Measures) -> Groups:
+    explained, chosen = measures.explained, measures.selection.steps
+    rows, number = explained.step_rows[chosen], explained.step_numbers[chosen]
+    process = measures.trace.threads["process"][measures.trace.ranges["thread"][rows]]
+    _, own = grouped(process, number)
+    order = code_order(own)
+    before = np.empty(len(rows), np.int64)  # of the same number and process
+    before[order] = np.arange(len(rows)) - np.searchsorted(own[order], own[order])
+    keys, codes = grouped(number, before)
+    return Groups(keys, (Figures.of(codes, measures.range_time(rows), len(keys)),))
 
 
 @dataclass(frozen=True)

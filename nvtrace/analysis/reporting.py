@@ -49,9 +49,14 @@ def summarize(
     plan = Plan(views, sorted_by, op_detail, thread_sep)
     plan.check()
     measures = Measures(explained, select(explained, steps=steps, time=time, rank=rank))
+    return tabulated(measures, plan)[1]
+
+
+def tabulated(measures: Measures, plan: Plan) -> tuple[Frame, Report]:
+    """Return the tables that are asked for, and what they are of."""
     frame = Frame.of(measures)
-    tables = {key: plan.table(key, plan.gather(key, measures), frame) for key in views}
-    return report(frame, checks.gather(measures), tables)
+    tables = {key: plan.table(key, plan.gather(key, measures), frame) for key in plan.views}
+    return frame, report(frame, checks.gather(measures), tables)
 
 
 def list_ranges(

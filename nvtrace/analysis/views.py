@@ -89,9 +89,9 @@ class Plan(NamedTuple):
     """
 
     views: Sequence[str]
-    sorted_by: str
-    op_detail: bool
-    thread_sep: bool
+    sorted_by: str = "gpu_total"
+    op_detail: bool = False
+    thread_sep: bool = False
 
     def check(self) -> None:
         """Raise UsageError where there is no such view or key."""

@@ -10,7 +10,9 @@ import pytest
 from builders import Capture
 from oracle import Oracle, ns, random_capture
 
-from nvtrace.analysis.file_by_file import NeedsAllRows, summarize_in_turn
+from nvtrace.analysis.digest import digest, digest_in_turn
+from nvtrace.analysis.explanation import explain
+from nvtrace.analysis.file_by_file import NeedsAllRows, tabulated_in_turn
 from nvtrace.analysis.views import APART, DEFAULT_VIEWS, Plan
 from nvtrace.errors import UsageError
 from nvtrace.model.merging import merge
@@ -26,7 +28,7 @@ EVERYTHING = tuple(sorted(APART))
 def in_turn(captures: list[Capture], views=EVERYTHING, **options) -> Report:
     shown = {"sorted_by": "gpu_total", "op_detail": False, "thread_sep": False}
     asked = {name: options.pop(name, default) for name, default in shown.items()}
-    return summarize_in_turn((one.trace() for one in captures), Plan(views, **asked), **options)
+    return tabulated_in_turn((one.trace() for one in captures), Plan(views, **asked), **options)[1]
 
 
 def at_once(captures: list[Capture], views=EVERYTHING, **options) -> Report:
@@ -196,7 +198,7 @@ def test_no_file_is_held_while_the_next_one_is_read():
             del trace
 
     plan = Plan(EVERYTHING, "gpu_total", op_detail=True, thread_sep=False)
-    assert len(summarize_in_turn(coming(), plan).sources) == 5
+    assert len(tabulated_in_turn(coming(), plan)[1].sources) == 5
 
 
 def test_steps_are_chosen_where_they_are():
@@ -221,3 +223,48 @@ def test_work_of_unknown_launch_of_a_process_without_steps_needs_all_rows():
     assert in_turn(captures).totals["gpu_ns"] == 10
     with pytest.raises(NeedsAllRows):
         in_turn(captures, steps=(0, 1))
+
+
+def digested(digest_them, captures: list[Capture], options: dict) -> dict | str:
+    try:
+        found = digest_them(captures, **options)
+    except UsageError as error:
+        return str(error)
+    facts = vars(found) | {"steps": sorted(found.steps.tolist()), "report": found.report.to_dict()}
+    return facts | {"headline": found.report.headline}
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_what_is_compared_of_files_in_turn_is_that_of_all_at_once(block):
+    def digest_all(captures, **options):
+        trace = merge([one.trace() for one in captures], by_time=False)
+        return digest(explain(trace), **options)
+
+    def digest_each(captures, **options):
+        return digest_in_turn((one.trace() for one in captures), **options)
+
+    needing_all = 0
+    for seed in range(block, 200, 2):
+        captures, choose = random_files(seed), Random(seed)
+        for options in (
+            {},
+            {"whole": True},
+            {"steps": (1, 3), "rank": choose.choice([None, 0, 1])},
+            {"rank": 1, "views": ["kernel", "steps"]},
+        ):
+            try:
+                found = digested(digest_each, captures, options)
+            except NeedsAllRows:
+                needing_all += 1
+                continue
+            assert found == digested(digest_all, captures, options), (seed, options)
+    assert needing_all < 200  # of 400: captures are so small that many have no step of their own
+
+
+def test_the_longest_process_is_how_long_a_step_takes():
+    captures = [Capture(rank=rank, origin=SECOND) for rank in range(2)]
+    for rank, capture in enumerate(captures):
+        for number, start in ((3, 0), (4, 100), (3, 200)):  # 3 again: another epoch
+            capture.step(number, start, start + 10 + rank * (1 if number == 3 else -1))
+    found = digest_in_turn(one.trace() for one in captures)
+    assert sorted(found.steps.tolist()) == [10, 11, 11]
