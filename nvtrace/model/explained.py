@@ -126,5 +126,7 @@ class Explained:
         return self._numbers(self.step_open(process, thread, table["start"][ranges]))
 
     def _numbers(self, rows: I32) -> I32:
-        numbers = np.append(self.step_numbers, -1).astype(np.int32)
-        return numbers[np.where(rows >= 0, np.searchsorted(self.step_rows, rows), -1)]
+        """Return the number of the step that each of some rows of ranges is, -1 for none."""
+        number_of = np.full(self.trace.ranges.rows + 1, -1, np.int32)  # -1 finds the last
+        number_of[self.step_rows] = self.step_numbers
+        return number_of[rows]

@@ -7,7 +7,7 @@ import pytest
 from builders import START_END, Capture, Node
 from oracle import PHASES
 
-from nvtrace.analysis.attribution import launching_calls, nearest_of
+from nvtrace.analysis.attribution import OpenRanges, launching_calls, nearest_of
 from nvtrace.model.explained import Level
 from nvtrace.model.schema import Attribution
 
@@ -297,6 +297,26 @@ def test_nearest_wanted_ancestor(seed):
     expected = [search(row) for row in range(count)]
     assert nearest_of(wanted, parent).tolist() == expected
     assert nearest_of(wanted, parent, levels(parent)).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_open_at_moments_in_any_order(seed):
+    choose = np.random.default_rng(seed)
+    start = choose.permutation(60)[: int(choose.integers(1, 12))]
+    end = start + choose.integers(0, 30, len(start))
+    thread = np.zeros(len(start), np.int32)
+    table = {"thread": thread, "start": start, "end": end}
+    phases = OpenRanges.build(np.arange(len(start)), table, np.zeros(1, np.int32))
+
+    def latest(moment: int) -> int:
+        around = np.flatnonzero((start <= moment) & (moment <= end))
+        return int(around[np.argmax(start[around])]) if len(around) else -1
+
+    ascending = np.sort(choose.integers(-5, 100, 200))
+    for moments in (ascending, choose.permutation(ascending), ascending[:3], ascending[::40]):
+        nobody = np.zeros(len(moments), np.int32)
+        own, _ = phases.at(nobody, nobody, moments)
+        assert own.tolist() == list(map(latest, moments))
 
 
 def levels(parent: np.ndarray) -> list[Level]:
