@@ -52,9 +52,10 @@ class Nest(NamedTuple):
         """Return the forest of ``rows``; the arrays are aligned with them."""
         if not _in_order(start, end):
             order = stable_order(start, -end)
-            rows, thread, start, end = rows[order], thread[order], start[order], end[order]
+            rows, thread = rows.take(order), thread.take(order)
+            start, end = start.take(order), end.take(order)
         order, bounds = by_thread(thread)
-        start, end = start[order], end[order]
+        start, end = start.take(order), end.take(order)
         parent, depth = np.empty(len(order), np.int32), np.empty(len(order), np.int32)
         tangled = []
         for one, (first, last) in enumerate(pairwise(bounds.tolist())):
@@ -65,7 +66,7 @@ class Nest(NamedTuple):
                 found = _by_chain(end[part])
             parent[part] = np.where(found[0] >= 0, found[0] + np.int32(first), np.int32(-1))
             depth[part] = found[1]
-        table_rows = rows[order].astype(np.int32)
+        table_rows = rows.take(order).astype(np.int32)
         return cls(table_rows, start, end, parent, depth, bounds, tuple(tangled))
 
     @property
@@ -79,7 +80,7 @@ class Nest(NamedTuple):
         if int(self.depth.max(initial=0)) > 255:
             return ()
         order = code_order(self.depth)
-        rows, parent = self.rows[order], self.parent[order]
+        rows, parent = self.rows.take(order), self.parent.take(order)
         levels, last = [], 0
         for depth, count in enumerate(np.bincount(self.depth).tolist()):
             first, last = last, last + count
@@ -108,16 +109,16 @@ class Nest(NamedTuple):
             here = asked[slice(*mine)]
             if first == last or not len(here):
                 continue
-            finish = end[here]
-            place = np.searchsorted(self.start[first:last], start[here], side="right") - 1
+            finish = end.take(here)
+            place = np.searchsorted(self.start[first:last], start.take(here), side="right") - 1
             position = np.where(place >= 0, place + first, -1)
             # whatever starts before and does not contain the interval lies on the chain of parents
-            climbing = np.flatnonzero(ends[position] < finish)
+            climbing = np.flatnonzero(ends.take(position) < finish)
             while len(climbing):
                 above = self.parent[position[climbing]]
                 position[climbing] = above
                 climbing = climbing[ends[above] < finish[climbing]]
-            found[here] = rows[position]
+            found[here] = rows.take(position)
         return found
 
     def crossing(self) -> Mask:
@@ -169,11 +170,11 @@ def _by_depth(start: I64, end: I64) -> tuple[I32, I32] | None:
     order = code_order(depth)
     first = np.ones(count, np.bool_)
     first[1:] = depth[1:] > depth[:-1]
-    first = first[order]
+    first = first.take(order)
     eldest = np.maximum.accumulate(np.where(first, place, np.int32(0)))
-    above, ends = order[eldest] - 1, end[order]
+    above, ends = order.take(eldest) - 1, end.take(order)
     roots = np.count_nonzero(above < 0)
-    within = end[above[roots:]] >= ends[roots:]
+    within = end.take(above[roots:]) >= ends[roots:]
     if not within.all() or not (first[1:] | (ends[1:] > ends[:-1])).all():
         return None
     parent = np.empty(count, np.int32)

@@ -29,7 +29,7 @@ def is_constant(column: npt.NDArray[Any]) -> bool:
 def picked(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the chosen rows, by place or by mask; a constant stays one."""
     if not is_constant(column):
-        some: npt.NDArray[Any] = column[rows]
+        some: npt.NDArray[Any] = column[rows] if rows.dtype == np.bool_ else column.take(rows)
         return some
     count = np.count_nonzero(rows) if rows.dtype == np.bool_ else len(rows)
     return constant(column[0], int(count), column.dtype)
@@ -195,7 +195,7 @@ def taken(
     found: npt.NDArray[T] = np.empty(len(rows), values.dtype)
     for first in range(0, len(rows), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        found[part] = table[rows[part]]
+        found[part] = table.take(rows[part])
     return found
 
 
@@ -232,7 +232,7 @@ def stable_order(*keys: npt.NDArray[Any]) -> I64:
     """Return the rows in ascending order of the first key, then the next; ties keep order."""
     order = np.argsort(keys[-1], kind="stable")
     for key in reversed(keys[:-1]):
-        order = order[np.argsort(key[order], kind="stable")]
+        order = order.take(np.argsort(key.take(order), kind="stable"))
     return order
 
 

@@ -80,7 +80,7 @@ class Stretch(NamedTuple):
 
     def ordered(self, of_ranges: npt.NDArray[Any], of_calls: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return, in order, what the ranges and the calls have."""
-        both: npt.NDArray[Any] = np.concatenate([of_ranges, of_calls])[self.order]
+        both: npt.NDArray[Any] = np.concatenate([of_ranges, of_calls]).take(self.order)
         return both
 
 
@@ -110,13 +110,13 @@ def _merged(trace: TraceData, ranges: I64, calls: I64) -> Stretch:
     start = np.concatenate([trace.ranges["start"][ranges], trace.calls["start"][calls]])
     end = np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]])
     order = np.argsort(start, kind="stable")
-    tied = _tied(start[order])
+    ordered = start.take(order)
+    tied = _tied(ordered)
     if len(tied):
         of_ties = order[tied]
         length = np.maximum(end[of_ties] - start[of_ties], 0)
         order[tied] = of_ties[np.lexsort((-length, start[of_ties]))]
-    start = start[order]
-    return Stretch(ranges, calls, order, start, np.maximum(start, end[order]))
+    return Stretch(ranges, calls, order, ordered, np.maximum(ordered, end.take(order)))
 
 
 def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[I64]:

@@ -45,7 +45,7 @@ class RangePaths:
             self._note(self._native.learn(ranges))
         else:
             self._learn(ranges)
-        found: I32 = self._path[ranges] - 1
+        found: I32 = self._path.take(ranges) - 1
         return found
 
     def _learn(self, ranges: I32) -> None:

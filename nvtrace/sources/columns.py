@@ -92,7 +92,7 @@ def spread(each: Array, codes: npt.NDArray[np.integer[Any]]) -> Array:
     rows: Array = np.empty(len(codes), each.dtype)
     for first in range(0, len(codes), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        rows[part] = each[codes[part]]
+        rows[part] = each.take(codes[part])
     return rows
 
 
