@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from nvtrace.model.explained import Explained
 from nvtrace.model.schema import COPY_KINDS, Attribution, DeviceKind
 from nvtrace.model.table import Table
 from nvtrace.sinks.chrome_layout import Layout
-from nvtrace.sinks.chrome_parts import Source
+from nvtrace.sinks.chrome_parts import Derived, Source
 from nvtrace.sinks.chrome_paths import RangePaths
 from nvtrace.sinks.chrome_slices import Description, Given, Slices, times
 
@@ -77,10 +77,7 @@ class DeviceSlices:
 
     def others(self) -> Slices:
         """Return the slices of copies, memsets and graph runs, with bytes and bandwidth."""
-        size, (start, end) = self._device["bytes"], self._times
-
-        def duration(rows: I64) -> I64:
-            return end(rows) - start(rows)
+        size, (*_, duration) = self._device["bytes"], self._times
 
         def rate(rows: I64) -> I64:
             """Bytes per ns are GB per s; here thousandths of that."""
@@ -130,30 +127,12 @@ class LaunchDetails:
         self._details = details
         self._place: I32 = np.full(rows, -1, np.int32)
         self._place[details["row"]] = np.arange(details.rows)
-        self._last: tuple[I64, I32, Bools | None] | None = None
 
-    def column(self, name: str) -> Callable[[I64], I32]:
-        """Return the way to read a column, which gives -1 where nothing is known."""
-        values = self._details[name]
-
-        def read(rows: I64) -> I32:
-            place, unknown = self._places(rows)
-            if not len(values):
-                return np.full(len(rows), -1, np.int32)
-            found: I32 = values.take(place, mode="clip")
-            return found if unknown is None else np.where(unknown, np.int32(-1), found)
-
-        return read
+    def column(self, name: str) -> Derived:
+        """Return a column by row of ``device``, -1 where nothing is known."""
+        return Derived(self._place, table=self._details[name])
 
     def of(self, row: int, names: Sequence[str]) -> list[int]:
         """Return some columns of one row, -1 where nothing is known."""
         place = int(self._place[row])
         return [int(self._details[name][place]) if place >= 0 else -1 for name in names]
-
-    def _places(self, rows: I64) -> tuple[I32, Bools | None]:
-        """Return the rows of ``details``, and which there are not; the same are asked for often."""
-        if self._last is None or self._last[0] is not rows:
-            place = self._place[rows]
-            unknown = place < 0
-            self._last = rows, place, unknown if unknown.any() else None
-        return self._last[1:]

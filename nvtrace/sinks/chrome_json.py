@@ -14,7 +14,7 @@ from nvtrace.sinks.chrome_choice import arrivals
 from nvtrace.sinks.chrome_device import DeviceSlices
 from nvtrace.sinks.chrome_events import RangeSlices, call_slices
 from nvtrace.sinks.chrome_layout import Events, Layout, Shape
-from nvtrace.sinks.chrome_parts import Choice, Number, Part, Thousandths, When
+from nvtrace.sinks.chrome_parts import Choice, Number, Part, Source, Thousandths, When, plus
 from nvtrace.sinks.chrome_rows import Rows, quoted, render
 from nvtrace.sinks.chrome_slices import Given, RowsOf, Slices
 from nvtrace.sinks.chrome_texts import Texts
@@ -131,16 +131,16 @@ class ChromeJson:
             b'},"ph":"C","pid":',
             Number(lambda rows: pids[samples["counter"][rows]]),
             b',"ts":',
-            Thousandths(lambda rows: samples["time"][rows] - self._zero),
+            Thousandths(plus(samples["time"], -self._zero)),
             b"}",
         )
 
-    def _at(self, lane: RowsOf, time: RowsOf) -> tuple[Part, ...]:
+    def _at(self, lane: RowsOf, time: Source) -> tuple[Part, ...]:
         """Return lane and time (ns) of events."""
         tracks = self._layout.tracks
         numbers = zip(tracks.pid.tolist(), tracks.tid.tolist(), strict=True)
         lanes = Choice([b',"pid":%d,"tid":%d' % pair for pair in numbers], lane)
-        return lanes, b',"ts":', Thousandths(lambda rows: time(rows) - self._zero)
+        return lanes, b',"ts":', Thousandths(plus(time, -self._zero))
 
 
 def _text(slices: Slices) -> Texts:
@@ -176,13 +176,13 @@ def _lasting(slices: Slices) -> tuple[Part, ...]:
     return b',"dur":', Thousandths(slices.length), b"}"
 
 
-def _arrow(name: bytes, number: RowsOf) -> tuple[Part, ...]:
+def _arrow(name: bytes, number: Source) -> tuple[Part, ...]:
     """Return what both ends of an arrow begin with.
 
     A viewer joins all that bear one id, so ids count arrows, over all processes.
     """
     start = b',\n{"name":"%b","cat":"%b","id":' % (name, name)
-    return start, Number(lambda rows: number(rows) + 1), b',"ph":'
+    return start, Number(plus(number, 1)), b',"ph":'
 
 
 def _alone(parts: tuple[Part, ...]) -> Rows:

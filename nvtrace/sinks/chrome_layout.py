@@ -21,6 +21,8 @@ from nvtrace.sinks.chrome_order import (
     device_stretches,
     host_stretches,
 )
+from nvtrace.sinks.chrome_parts import Derived
+from nvtrace.sinks.chrome_slices import RowsOf
 from nvtrace.sinks.chrome_tracks import Groups, Tracks, counter_owner, make_tracks
 
 Bools = npt.NDArray[np.bool_]
@@ -60,32 +62,15 @@ class Events(NamedTuple):
     row: I64
 
 
-class Lanes:
-    """The lanes of the rows of a table: mostly the first one of a row's group.
-
-    Args:
-        first: row in ``Tracks`` of the first lane of each group.
-        moved: rows on other lanes, ascending, and how many lanes further down each is.
-    """
-
-    def __init__(self, first: I64, moved: tuple[I64, I32]) -> None:
-        self._first = first
-        self._rows, self._lanes = moved
-
-    def of(self, rows: I64, group: npt.NDArray[np.integer]) -> I64:
-        """Return the row in ``Tracks`` of the lane of each of ``rows``, of the given groups."""
-        lane: I64 = self._first[group]
-        if len(self._rows):
-            place = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-            lane += np.where(self._rows[place] == rows, self._lanes[place], 0)
-        return lane
-
-
 class Layout:
     """Lanes of the rows shown, and the sequence of events.
 
     Attributes:
         tracks: the viewer's processes and threads.
+        range_lane: returns the row in ``tracks`` of the lane of each of some rows of ``ranges``.
+        call_lane: returns the same for ``calls``.
+        device_lane: returns the same for ``device``.
+        first_launched: the device row that the first arrow of each call goes to, -1 none.
         counters: rows of ``counters`` that are shown.
         links: rows of ``ranges`` that arrows leave from, and that they arrive at.
     """
@@ -116,20 +101,11 @@ class Layout:
         self.tracks: Tracks = make_tracks(
             trace, lanes, [counter_owner(trace, row) for row in self.counters]
         )
-        self._ranges, self._calls = (Lanes(self.tracks.first, moved) for moved in host)
-        self._device = Lanes(self.tracks.first, gpu)
-
-    def range_lane(self, rows: I64) -> I64:
-        """Return the row in ``tracks`` of the lane of each of some rows of ``ranges``."""
-        return self._ranges.of(rows, self._range_group[rows])
-
-    def call_lane(self, rows: I64) -> I64:
-        """Return the same for ``calls``."""
-        return self._calls.of(rows, self._trace.calls["thread"][rows])
-
-    def device_lane(self, rows: I64) -> I64:
-        """Return the same for ``device``."""
-        return self._device.of(rows, self._stream_group(rows))
+        first = self.tracks.first
+        self.range_lane = _lane(self._range_group, first, host[0])
+        self.call_lane = _lane(trace.calls["thread"], first, host[1])
+        self.device_lane = _lane(trace.device["stream"], first[groups.streams :], gpu)
+        self.first_launched = self._launches.first
 
     def events(self) -> Iterator[Events]:
         """Yield all events, on each lane by start, outer ones first.
@@ -147,16 +123,12 @@ class Layout:
             yield Events(shape, rows)
         yield from _plain(Shape.COUNTER, self._samples)
 
-    def first_launched(self, calls: I64) -> I64:
-        """Return the device row that the first arrow of each of some calls goes to, -1 none."""
-        return self._launches.first[calls].astype(np.int64)
-
     def _host_events(self, coded: I32) -> Events:
         is_call = coded < 0
         row = np.where(is_call, ~coded, coded).astype(np.int64)
         calls, ranges = np.where(is_call, row, -1), np.where(is_call, -1, row)
         shape = np.where(is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
-        shape[self._launches.first[calls] >= 0] = Shape.LAUNCH
+        shape[self._launches.first.take(calls) >= 0] = Shape.LAUNCH
         behind = (
             (Shape.ARROW_START, *self._launches.more.find(calls)),
             (Shape.LINK_END, *self._backward.find(ranges)),
@@ -218,6 +190,27 @@ class Layout:
         rows = np.flatnonzero(self._chosen.device & failed[device["stream"]])
         group = self._stream_group(rows)
         return _moved(rows, _spread(group, device["start"][rows], device["end"][rows], None, lanes))
+
+
+def _lane(group: npt.NDArray[np.integer], first: I64, moved: tuple[I64, I32]) -> RowsOf:
+    """Return what finds the lanes of a table's rows: mostly the first one of a row's group.
+
+    Args:
+        group: of each row.
+        first: row in ``Tracks`` of the first lane of each group.
+        moved: rows on other lanes, ascending, and how many lanes further down each is.
+    """
+    mostly = Derived(group, table=first)
+    elsewhere, further = moved
+    if not len(elsewhere):
+        return mostly
+
+    def lane(rows: I64) -> I64:
+        place = np.minimum(np.searchsorted(elsewhere, rows), len(elsewhere) - 1)
+        found: I64 = mostly(rows) + np.where(elsewhere[place] == rows, further[place], 0)
+        return found
+
+    return lane
 
 
 def _plain(shape: Shape, rows: I64) -> Iterator[Events]:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 import nvtrace
 from nvtrace.model.arrays import I32, I64
-from nvtrace.sinks.chrome_parts import Array, Kind, Part, Source, When, values_of
+from nvtrace.sinks.chrome_native_columns import Column, Columns
+from nvtrace.sinks.chrome_parts import Kind, Part, Source, When
 
 if TYPE_CHECKING:
     from nvtrace.sinks.chrome_texts import Texts
@@ -32,16 +33,7 @@ _MORE_PATHS = 512
 PIECE_BYTES = 512 << 10
 _NONE = b"\0"  # an array of no bytes is nowhere
 _BLOCK = 16  # bytes of a literal that are copied at a time
-_LONGEST = {Kind.NUMBER: 20, Kind.THOUSANDTHS: 22, Kind.FIXED: 8}
-
-
-class _Column(ctypes.Structure):
-    _fields_ = (
-        ("values", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-        ("width", ctypes.c_int32),
-        ("by_row", ctypes.c_int32),
-    )
+_LONGEST = {Kind.NUMBER: 20, Kind.THOUSANDTHS: 22, Kind.FIXED: 8, Kind.WHEN: 0}
 
 
 class _Part(ctypes.Structure):
@@ -49,7 +41,9 @@ class _Part(ctypes.Structure):
         ("kind", ctypes.c_int32),
         ("size", ctypes.c_int32),
         ("least", ctypes.c_int64),
-        ("of", _Column),
+        ("of", Column),
+        ("literal", ctypes.c_void_p),
+        ("literal_size", ctypes.c_int64),
         ("bytes", ctypes.c_void_p),
         ("starts", ctypes.c_void_p),
         ("texts", ctypes.c_int64),
@@ -108,40 +102,6 @@ def library() -> Any:
     return found
 
 
-class Columns:
-    """Integers for C: arrays as they are, by row, and what must be computed for chosen rows.
-
-    Args:
-        described: what C reads about each column, to be filled in.
-        sources: the columns.
-    """
-
-    def __init__(self, described: Iterable[_Column], sources: Sequence[Source]) -> None:
-        self._kept = sources
-        self._computed: dict[int, tuple[Source, list[_Column]]] = {}
-        self._of_rows: list[Array] = []
-        for column, source in zip(described, sources, strict=True):
-            if isinstance(source, np.ndarray) and source.flags.c_contiguous:
-                _describe(source, [column], by_row=True)
-            else:
-                self._computed.setdefault(id(source), (source, []))[1].append(column)
-
-    def compute(self, rows: I64) -> None:
-        """Compute what is not there by row; it stays as it is until the next call."""
-        self._of_rows = []
-        for source, columns in self._computed.values():
-            values = np.ascontiguousarray(values_of(source, rows))
-            self._of_rows.append(values)
-            _describe(values, columns, by_row=False)
-
-
-def _describe(values: Array, columns: Iterable[_Column], *, by_row: bool) -> None:
-    address, width = values.ctypes.data, values.itemsize
-    for column in columns:
-        column.values, column.count, column.by_row = address, len(values), by_row
-        column.width = -width if values.dtype.kind == "i" else width
-
-
 class _Dictionary:
     def __init__(self, width: int) -> None:
         self.known = _Known(width=width)
@@ -174,7 +134,7 @@ class Codes:
         """Return what ``Coder.of`` does."""
         if columns is not self._sources:
             self._sources = columns
-            self._described = (_Column * len(columns))()
+            self._described = (Column * len(columns))()
             self._columns = Columns(self._described, columns)
         known = self._dictionary = self._dictionary or _Dictionary(len(columns))
         rows = _contiguous(rows)
@@ -259,14 +219,16 @@ class Template:
 
     def __init__(self, text: Texts, parts: Sequence[Part]) -> None:
         self._text = text
-        flat = [_Flat(Kind.TEXT, text.find), *_flat(parts)]
+        flat = [_Flat(Kind.TEXT, values=text.find), *_flat(parts)]
         self._parts = (_Part * len(flat))()
         self._texts: list[Joined] = []
-        self._longest = _BLOCK  # literals are copied in whole blocks
+        self._literals: list[ctypes.Array[ctypes.c_char]] = []
+        self._longest = _BLOCK  # bytes are copied in whole blocks
         columns, sources = [], []
         for part, one in zip(self._parts, flat, strict=True):
             part.kind, part.size, part.least = one.kind, one.size, one.least
-            self._longest += 0 if one.kind is Kind.WHEN else _LONGEST.get(one.kind, one.size)
+            part.literal, part.literal_size = self._literal(one.literal), len(one.literal)
+            self._longest += len(one.literal) + _LONGEST.get(one.kind, one.size)
             if one.texts is not None:
                 joined = Joined(one.texts)
                 joined.describe(part)
@@ -280,6 +242,12 @@ class Template:
         """Compute what the rows that are written next, in this order, have of their own."""
         self._columns.compute(rows)
 
+    def _literal(self, content: bytes) -> int:
+        """Return where the bytes are, in whole blocks, for as long as this is kept."""
+        padded = ctypes.create_string_buffer(content, -(-len(content) // _BLOCK) * _BLOCK or 1)
+        self._literals.append(padded)
+        return ctypes.addressof(padded)
+
     def describe(self, shape: _Shape) -> None:
         """Tell C what to write, until more is computed."""
         assert isinstance(self._text.store, Joined)
@@ -289,6 +257,7 @@ class Template:
 
 class _Flat(NamedTuple):
     kind: Kind
+    literal: bytes = b""
     values: Source | None = None
     size: int = 0
     least: int = 0
@@ -296,17 +265,22 @@ class _Flat(NamedTuple):
 
 
 def _flat(parts: Sequence[Part]) -> Iterator[_Flat]:
+    """Yield the parts one behind the other, each with the bytes that stand before its value."""
+    literal = b""
     for part in parts:
         if isinstance(part, bytes):
-            padded = part.ljust(-(-len(part) // _BLOCK) * _BLOCK)
-            yield _Flat(Kind.LITERAL, size=len(part), texts=(padded,))
-        elif isinstance(part, When):
+            literal += part
+            continue
+        if isinstance(part, When):
             inner = list(_flat(part.parts))
-            yield _Flat(Kind.WHEN, part.values, len(inner), part.least)
+            yield _Flat(Kind.WHEN, literal, part.values, len(inner), part.least)
             yield from inner
         else:
             size, texts = getattr(part, "width", 0), getattr(part, "texts", None)
-            yield _Flat(part.kind, part.values, size, texts=texts)
+            yield _Flat(part.kind, literal, part.values, size, texts=texts)
+        literal = b""
+    if literal:
+        yield _Flat(Kind.NOTHING, literal)
 
 
 def written(templates: Sequence[Template], shape: I32, row: I64) -> Iterator[memoryview]:

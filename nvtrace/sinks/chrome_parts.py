@@ -22,10 +22,51 @@ Array = npt.NDArray[Any]
 Source = Array | Callable[[I64], Array]
 
 
+class Derived:
+    """A column that is made of another one, row by row: here or, so that it is never held, in C.
+
+    Attributes:
+        values: the other column, by row.
+        table: if any, what is taken for each value, which is a place in it, or -1, which stays.
+        less: if any, what is taken away, by row.
+        plus: what is added.
+    """
+
+    def __init__(
+        self, values: Array, table: Array | None = None, less: Array | None = None, plus: int = 0
+    ) -> None:
+        self.values, self.table, self.less, self.plus = values, table, less, plus
+
+    def __call__(self, rows: I64) -> Array:
+        """Return the values of the chosen rows."""
+        found = self.values[rows]
+        if self.table is not None:
+            known = found >= 0
+            if known.all():
+                found = self.table[found]
+            else:
+                places, found = found[known], np.full(len(found), -1, self.table.dtype)
+                found[known] = self.table[places]
+        if self.less is not None:
+            found = found - self.less[rows]
+        return found + self.plus if self.plus else found
+
+
+def plus(source: Source, constant: int) -> Source:
+    """Return a column whose values are larger by a constant."""
+    if not constant:
+        return source
+    if isinstance(source, Derived):
+        return Derived(source.values, source.table, source.less, source.plus + constant)
+    if callable(source):
+        return lambda rows: source(rows) + constant
+    return Derived(source, plus=constant)
+
+
 class Kind(IntEnum):
     """How ``native/timeline.c`` calls the kinds of parts."""
 
-    LITERAL = 0
+    NOTHING = 0
     TEXT = 1
     NUMBER = 2
     THOUSANDTHS = 3

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nvtrace.model.arrays import I64
-from nvtrace.sinks.chrome_parts import Source, values_of
+from nvtrace.sinks.chrome_parts import Derived, Source, values_of
 
 Bools = npt.NDArray[np.bool_]
 RowsOf = Callable[[I64], I64]
@@ -64,6 +64,7 @@ class Slices(NamedTuple):
         lane: returns the row in ``Tracks`` of the lane of each row.
         start: returns the start of each row, ns.
         end: returns the end, not before the start.
+        length: returns how long each row lasts, ns; below 0 stands for 0.
     """
 
     columns: tuple[Source, ...]
@@ -72,17 +73,14 @@ class Slices(NamedTuple):
     lane: RowsOf
     start: RowsOf
     end: RowsOf
-
-    def length(self, rows: I64) -> I64:
-        """Return how long each row lasts, ns."""
-        return self.end(rows) - self.start(rows)
+    length: RowsOf
 
 
-def times(starts: I64, ends: I64) -> tuple[RowsOf, RowsOf]:
-    """Return the ways to read start and end of rows; no end is before its start."""
+def times(starts: I64, ends: I64) -> tuple[RowsOf, RowsOf, RowsOf]:
+    """Return the ways to read start, end and length of rows, as Slices has them."""
 
     def end(rows: I64) -> I64:
         latest: I64 = np.maximum(starts[rows], ends[rows])
         return latest
 
-    return starts.__getitem__, end
+    return Derived(starts), end, Derived(ends, less=starts)

@@ -100,7 +100,7 @@ class Protobuf:
                 continue
             slices = self._slices[kind]
             present[here] = self._present(slices, row[here])
-            empty[here] = slices.length(row[here]) == 0
+            empty[here] = slices.length(row[here]) <= 0
             ending = here[~empty[here]]
             if kind in (Shape.LAUNCHED_KERNEL, Shape.LAUNCHED_OTHER):
                 behind = arrivals(self._explained, row[ending]) > slices.start(row[ending])
@@ -182,7 +182,7 @@ class Protobuf:
             return self._encoder.counters(
                 lambda rows: counter_uuid(samples["counter"][rows].astype(np.int64)),
                 samples["value"],
-                samples["time"].__getitem__,
+                samples["time"],
                 self._zero,
             )
         arrows = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nvtrace.sinks.chrome_parts import Part, Source, values_of
+from nvtrace.sinks.chrome_parts import Part, Source, plus, values_of
 from nvtrace.sinks.chrome_rows import Rows
 from nvtrace.sinks.chrome_slices import Given, RowsOf, Slices
 from nvtrace.sinks.chrome_texts import Texts, rounded
@@ -104,7 +104,7 @@ class Encoder:
         start = opening(END, b"", width(event), width(time))
         return Rows(Texts([np.zeros_like], lambda row: start), *event, *time)
 
-    def counters(self, counter: RowsOf, values: Source, times: RowsOf, zero: int) -> Rows:
+    def counters(self, counter: RowsOf, values: Source, times: Source, zero: int) -> Rows:
         """Return the rows of counters' values."""
         event = (key(_TRACK), Varint(counter, 4), fixed(_COUNTER_VALUE), Fixed64(values))
         time = at(times, zero)
@@ -175,22 +175,22 @@ def packet(content: bytes) -> bytes:
 
 def track(lane: RowsOf) -> tuple[Part, ...]:
     """Return the field with the track of an event."""
-    return key(_TRACK), Varint(lambda rows: lane_uuid(lane(rows)), 4)
+    return key(_TRACK), Varint(plus(lane, lane_uuid(0)), 4)
 
 
-def at(time: RowsOf, zero: int) -> tuple[Part, ...]:
+def at(time: Source, zero: int) -> tuple[Part, ...]:
     """Return the field with the time of an event."""
-    return key(_TIME), Varint(lambda rows: time(rows) - zero, 8)
+    return key(_TIME), Varint(plus(time, -zero), 8)
 
 
-def flow(number_of: RowsOf) -> tuple[Part, ...]:
+def flow(number_of: Source) -> tuple[Part, ...]:
     """Return the field of an arrow that leaves."""
-    return fixed(_FLOW), Fixed64(lambda rows: number_of(rows) + 1)
+    return fixed(_FLOW), Fixed64(plus(number_of, 1))
 
 
-def flow_end(number_of: RowsOf) -> tuple[Part, ...]:
+def flow_end(number_of: Source) -> tuple[Part, ...]:
     """Return the field of an arrow that arrives."""
-    return fixed(_FLOW_END), Fixed64(lambda rows: number_of(rows) + 1)
+    return fixed(_FLOW_END), Fixed64(plus(number_of, 1))
 
 
 def flow_fields(leaving: list[int], arriving: list[int]) -> bytes:

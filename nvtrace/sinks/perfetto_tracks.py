@@ -14,7 +14,7 @@ _FIRST_PROCESS = 1 << 24  # numbers of lanes come before, those of counters behi
 _FIRST_COUNTER = 1 << 25
 
 
-def lane_uuid(lane: Any) -> Any:
+def lane_uuid(lane: int) -> int:
     """Return the number of a lane's track."""
     return lane + 1
 
@@ -27,7 +27,7 @@ def counter_uuid(counter: Any) -> Any:
 def descriptors(tracks: Tracks, trace: TraceData, counters: list[int]) -> list[bytes]:
     """Return the content of a packet for each process, lane, and counter in use."""
     lanes = zip(tracks.pid.tolist(), tracks.tid.tolist(), strict=True)
-    uuid_of = {place: int(lane_uuid(lane)) for lane, place in enumerate(lanes)}
+    uuid_of = {place: lane_uuid(lane) for lane, place in enumerate(lanes)}
     processes = {pid: _FIRST_PROCESS + n for n, pid in enumerate(tracks.pids.values())}
     facts: dict[tuple[int, int | None], dict[str, Any]] = {}
     for event in tracks.metadata:

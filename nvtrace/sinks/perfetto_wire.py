@@ -105,7 +105,7 @@ class Fixed64:
     """A column of eight bytes each.
 
     Attributes:
-        values: 64-bit integers or floating-point numbers, by row.
+        values: integers or 64-bit floating-point numbers, by row.
     """
 
     values: Source
@@ -113,7 +113,8 @@ class Fixed64:
 
     def columns(self, rows: I64) -> list[Array]:
         """Return the values of the chosen rows."""
-        return [values_of(self.values, rows).view(np.uint64)]
+        values = values_of(self.values, rows)
+        return [(values if values.dtype.kind == "f" else values.astype(np.int64)).view(np.uint64)]
 
 
 def width_for(largest: int) -> int:

@@ -19,7 +19,7 @@ from without_native import need_native, without_native
 import nvtrace
 from nvtrace.demo.report import write_report
 from nvtrace.sinks import chrome, chrome_native
-from nvtrace.sinks.chrome_parts import Choice, Number, Thousandths, When
+from nvtrace.sinks.chrome_parts import Choice, Derived, Number, Thousandths, When, plus
 from nvtrace.sinks.chrome_paths import RangePaths
 from nvtrace.sinks.chrome_rows import Rows, quoted, render
 from nvtrace.sinks.chrome_texts import Texts
@@ -107,6 +107,33 @@ def test_packed_rows_are_the_same(table, width):
     )
 
 
+@given(st.data())
+def test_derived_numbers_are_the_same(data):
+    count = data.draw(st.integers(1, 20))
+    near = st.integers(-(2**40), 2**40)
+    table, less = ([data.draw(near) for _ in range(count)] for _ in range(2))
+    places = [data.draw(st.integers(-1, count - 1)) for _ in range(count)]
+    constant = data.draw(near)
+    looked_up = Derived(np.array(places, np.int32), np.array(table), np.array(less))
+    expected = [
+        (table[place] if place >= 0 else -1) - gone + constant
+        for place, gone in zip(places, less, strict=True)
+    ]
+    difference = Derived(np.array(table), less=np.array(less, np.int64))
+    short = [max(one - gone, 0) for one, gone in zip(table, less, strict=True)]
+
+    def make():
+        text = Texts([plus(looked_up, constant)], lambda row: b"%d " % expected[row])
+        parts = Number(plus(looked_up, constant)), b" ", Thousandths(difference), b"\n"
+        return [Rows(text, *parts)]
+
+    rows = np.arange(count)[::-1]
+    found = both(make, np.zeros(count, np.int64), rows).split()
+    assert found[0::3] == [b"%d" % expected[row] for row in rows]
+    assert found[1::3] == [b"%d" % max(expected[row], 0) for row in rows]
+    assert found[2::3] == [b"%d.%03d" % divmod(short[row], 1000) for row in rows]
+
+
 def test_a_row_longer_than_a_piece_is_whole():
     names = [b"n" * 3 * chrome_native.PIECE_BYTES, b"short"]
     rows = np.array([1, 0, 1])
@@ -123,7 +150,10 @@ def test_no_rows_are_nothing():
 @pytest.mark.parametrize("row", [2, 2**40])
 def test_what_does_not_exist_is_not_read(row, by):
     numbers = np.arange(2)
-    for part in (Number(numbers), Choice([b"x", b"y"], numbers), When(numbers, (b"x",))):
+    no_such_place = Derived(np.array([0, 0]), table=np.array([5]))
+    absent = Derived(np.array([0, 2]), table=numbers), Derived(np.arange(3), less=numbers)
+    parts = Number(numbers), Choice([b"x", b"y"], numbers), When(numbers, (b"x",))
+    for part in (*parts, *map(Number, (no_such_place, *absent))):
         make = lambda part=part: [Rows(Texts([np.zeros_like], lambda row: b"x"), part)]  # noqa: E731
         with pytest.raises(IndexError):
             written(make, np.zeros(1, np.int64), np.array([row]), by)
