@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nvtrace.analysis.intervals import Union
 from nvtrace.model import schema
-from nvtrace.model.arrays import distinct
+from nvtrace.model.arrays import distinct, picked
 from nvtrace.model.explained import Explained
 from nvtrace.model.table import Table
 from nvtrace.model.trace import Counter
@@ -30,12 +30,13 @@ def with_utilization(explained: Explained) -> Explained:
     edges = distinct(np.linspace(begin, end, BINS + 1).astype(np.int64))
     if len(edges) < 2 or not trace.device.rows:
         return explained
-    device_of = trace.streams["device"][trace.device["stream"]]
+    device_of = trace.streams["device"].take(trace.device["stream"])
     parts = [trace.samples]
     counters = list(trace.counters)
     for row in distinct(device_of).tolist():
         here = np.flatnonzero(device_of == row)
-        busy = Union(trace.device["start"][here], trace.device["end"][here]).before(edges)
+        starts, ends = (picked(trace.device[name], here) for name in ("start", "end"))
+        busy = Union(starts, ends).before(edges)
         share = np.diff(busy) / np.diff(edges) * 100
         parts.append(
             Table(

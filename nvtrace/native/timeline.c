@@ -209,12 +209,16 @@ int64_t nvt_timeline_write(shape *shapes, int64_t count, const int32_t *shape_of
         const int64_t at = of->by_row ? rows[first + i] : first + i; \
         if ((uint64_t)at >= (uint64_t)of->own.count) return 0; \
         out[i * step] = (int64_t)((const type *)of->own.values)[at]; \
-        if (!of->plain && !derive(of, at, out + i * step)) return 0; \
     } \
     return 1;
 
 static int gather(const column *of, const int64_t *rows, int64_t first, int64_t count,
                   int64_t *out, int64_t step) {
+    if (!of->plain) {
+        for (int64_t i = 0; i < count; i++)
+            if (!load(of, rows[first + i], first + i, out + i * step)) return 0;
+        return 1;
+    }
     switch (of->own.width) {
     case -1: GATHER(int8_t)
     case 1: GATHER(uint8_t)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64
+from nvtrace.model.arrays import I32, I64, picked
 from nvtrace.model.explained import Explained
 from nvtrace.sinks.chrome_choice import Chosen
 
@@ -29,7 +29,7 @@ class Behind:
         self._known = np.zeros(count + 1 if len(rows) else 0, np.bool_)
         self._known[rows] = True
 
-    def find(self, rows: I64) -> tuple[I64, I64]:
+    def find(self, rows: I32) -> tuple[I64, I64]:
         """Return which of ``rows`` are followed, by their place, ascending, and by what.
 
         Args:
@@ -37,7 +37,7 @@ class Behind:
         """
         if not len(self._rows):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        followed = np.flatnonzero(self._known[rows])
+        followed = np.flatnonzero(self._known.take(rows))
         low, high = (
             np.searchsorted(self._rows, rows[followed].astype(self._rows.dtype), side)
             for side in ("left", "right")
@@ -63,11 +63,11 @@ class Launches:
         others = []
         for start in range(0, len(call_of), _PART):
             rows = start + np.flatnonzero(chosen.arrows[start : start + _PART])
-            calls = call_of[rows]
-            free = self.first[calls] < 0
+            calls = picked(call_of, rows)
+            free = self.first.take(calls) < 0
             # of several that find their call free, the first is to be the last that is written
             self.first[calls[free][::-1]] = rows[free][::-1]
-            others.append(rows[self.first[calls] != rows])
+            others.append(rows[self.first.take(calls) != rows])
         more = np.concatenate([np.empty(0, np.int64), *others])
         more = more[np.argsort(call_of[more], kind="stable")].astype(np.int32)
         self.more = Behind(call_of[more], more, explained.trace.calls.rows)

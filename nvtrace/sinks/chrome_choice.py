@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I64
+from nvtrace.model.arrays import I64, picked
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import RangeStyle
 from nvtrace.model.table import Table
@@ -119,9 +119,9 @@ def _arrows(explained: Explained, calls: Bools, device: Bools) -> tuple[int, Boo
     for part in _parts(len(device)):
         rows = part.start + np.flatnonzero(device[part] & (explained.device_call[part] >= 0))
         wanted += len(rows)
-        start, end = (explained.trace.device[name][rows] for name in ("start", "end"))
+        start, end = (picked(explained.trace.device[name], rows) for name in ("start", "end"))
         arrival = arrivals(explained, rows)
-        arrows[rows] = calls[explained.device_call[rows]]
+        arrows[rows] = calls.take(picked(explained.device_call, rows))
         arrows[rows] &= (arrival < end) | (arrival == start)
     return wanted, arrows
 
@@ -133,8 +133,8 @@ def arrivals(explained: Explained, rows: I64) -> I64:
     and device differ; nor after the device row is over.
     """
     trace = explained.trace
-    called = trace.calls["start"][explained.device_call[rows]]
-    arrival: I64 = np.maximum(trace.device["start"][rows], called)
+    called = picked(trace.calls["start"], picked(explained.device_call, rows))
+    arrival: I64 = np.maximum(picked(trace.device["start"], rows), called)
     return arrival
 
 

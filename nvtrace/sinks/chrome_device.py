@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64
+from nvtrace.model.arrays import I32, I64, is_constant
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import COPY_KINDS, Attribution, DeviceKind
 from nvtrace.model.table import Table
@@ -59,7 +59,7 @@ class DeviceSlices:
         """Return the slices of kernels, with how they were launched."""
         details = LaunchDetails(self._trace.kernel_details, self._device.rows)
         x, y, z = (details.column(f"grid_{axis}") for axis in "xyz")
-        rest = [details.column(name) for name in _PER_LAUNCH]
+        rest = details.deciding(_PER_LAUNCH)
 
         def describe(row: int) -> Description:
             block_x, block_y, block_z, registers, static, dynamic = details.of(row, _PER_LAUNCH)
@@ -126,11 +126,20 @@ class LaunchDetails:
     def __init__(self, details: Table, rows: int) -> None:
         self._details = details
         self._place: I32 = np.full(rows, -1, np.int32)
-        self._place[details["row"]] = np.arange(details.rows)
+        self._place[details["row"]] = np.arange(details.rows, dtype=np.int32)
+        self._known = (self._place >= 0).view(np.uint8)
 
     def column(self, name: str) -> Derived:
         """Return a column by row of ``device``, -1 where nothing is known."""
-        return Derived(self._place, table=self._details[name])
+        values = self._details[name]
+        if is_constant(values):
+            return Derived(self._known, table=np.array([-1, values[0]], values.dtype))
+        return Derived(self._place, table=values)
+
+    def deciding(self, names: Sequence[str]) -> list[Source]:
+        """Return columns by row of ``device`` that decide what all of these hold."""
+        varied = (name for name in names if not is_constant(self._details[name]))
+        return [self._known, *map(self.column, varied)]
 
     def of(self, row: int, names: Sequence[str]) -> list[int]:
         """Return some columns of one row, -1 where nothing is known."""

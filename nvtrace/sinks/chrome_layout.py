@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I32, I64, distinct, stable_order
+from nvtrace.model.arrays import I32, I64, distinct, picked, stable_order
 from nvtrace.model.explained import Explained
 from nvtrace.model.schema import DeviceKind, RangeStyle
 from nvtrace.sinks.chrome_arrows import Behind, Launches
@@ -124,10 +124,9 @@ class Layout:
         yield from _plain(Shape.COUNTER, self._samples)
 
     def _host_events(self, coded: I32) -> Events:
-        is_call = coded < 0
-        row = np.where(is_call, ~coded, coded).astype(np.int64)
-        calls, ranges = np.where(is_call, row, -1), np.where(is_call, -1, row)
-        shape = np.where(is_call, Shape.CALL, Shape.RANGE).astype(np.uint8)
+        row = np.maximum(coded, ~coded).astype(np.int64)
+        calls, ranges = np.maximum(~coded, -1), np.maximum(coded, -1)
+        shape = np.where(coded < 0, np.uint8(Shape.CALL), np.uint8(Shape.RANGE))
         shape[self._launches.first.take(calls) >= 0] = Shape.LAUNCH
         behind = (
             (Shape.ARROW_START, *self._launches.more.find(calls)),
@@ -143,7 +142,7 @@ class Layout:
         return Events(np.concatenate(shapes)[order], np.concatenate(rows)[order])
 
     def _stream_group(self, rows: I64) -> I64:
-        return self._trace.device["stream"][rows].astype(np.int64) + self._groups.streams
+        return picked(self._trace.device["stream"], rows).astype(np.int64) + self._groups.streams
 
     def _host_lanes(self, lanes: I64) -> tuple[tuple[I64, I32], tuple[I64, I32]]:
         """Return the ranges and the calls that must move, and note how many lanes groups need.
@@ -154,9 +153,10 @@ class Layout:
         check = nest_check(self._groups.count)
         for stretch in host_stretches(trace, chosen):
             ranges, calls = stretch.ranges, stretch.calls
-            thread = trace.calls["thread"][calls]
-            group = stretch.ordered(self._range_group[ranges], thread).astype(np.int64)
-            anchors = stretch.ordered(self._has_link(ranges), self._launches.first[calls] >= 0)
+            thread = picked(trace.calls["thread"], calls)
+            group = stretch.ordered(self._range_group.take(ranges), thread).astype(np.int64)
+            launches = self._launches.first.take(calls) >= 0
+            anchors = stretch.ordered(self._has_link(ranges), launches)
             check.add(group, stretch.start, stretch.end, anchors)
             self._sequence.append(stretch.ordered(ranges, ~calls).astype(np.int32))
         lanes[check.used] = 1
@@ -183,8 +183,8 @@ class Layout:
         device = self._trace.device
         check = ApartCheck(self._groups.count)
         for rows in device_stretches(self._trace, self._chosen):
-            start = device["start"][rows]
-            check.add(self._stream_group(rows), start, np.maximum(start, device["end"][rows]))
+            start, end = picked(device["start"], rows), picked(device["end"], rows)
+            check.add(self._stream_group(rows), start, np.maximum(start, end))
         lanes[check.used] = 1
         failed = check.failed[self._groups.streams :]
         rows = np.flatnonzero(self._chosen.device & failed[device["stream"]])

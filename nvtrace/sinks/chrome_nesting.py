@@ -122,7 +122,7 @@ class ApartCheck:
         """
         short = group.astype(np.uint16) if len(self.used) < 1 << 16 else group
         order = np.argsort(short, kind="stable")
-        group, start, end = group[order], start[order], end[order]
+        group, start, end = (column.take(order) for column in (group, start, end))
         first = np.ones(len(group), np.bool_)
         first[1:] = group[1:] != group[:-1]
         before = np.empty_like(end)

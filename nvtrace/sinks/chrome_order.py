@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nvtrace.model.arrays import I64, time_order
+from nvtrace.model.arrays import I64, picked, time_order
 from nvtrace.model.schema import RangeStyle
 from nvtrace.model.table import Table
 from nvtrace.model.trace import TraceData
@@ -32,9 +32,12 @@ class Ordered:
             {"start": table["start"], "end": np.maximum(table["start"], table["end"])}
         )  # fmt: skip
 
-    def rows(self, first: int, last: int) -> I64:
-        """Return the rows at some positions of the order."""
-        return np.arange(first, last) if self._order is None else self._order[first:last]
+    def chosen(self, mask: Bools, first: int, last: int) -> I64:
+        """Return those of the rows at some positions that a mask of the table chooses."""
+        if self._order is None:
+            return first + np.flatnonzero(mask[first:last])
+        rows = self._order[first:last]
+        return rows[mask.take(rows)]
 
     def start_at(self, position: int) -> int:
         """Return the start of the row at a position, the largest number behind the last."""
@@ -97,18 +100,18 @@ def host_stretches(trace: TraceData, chosen: Chosen) -> Iterator[Stretch]:
         if (next_range, next_call) == (at_range, at_call):  # they all start at once
             next_range = ranges.position_of(until + 1, at_range)
             next_call = calls.position_of(until + 1, at_call)
-        own = ranges.rows(at_range, next_range)
-        own = own[slices[own]]
-        launched = calls.rows(at_call, next_call)
-        launched = launched[chosen.calls[launched]]
+        own = ranges.chosen(slices, at_range, next_range)
+        launched = calls.chosen(chosen.calls, at_call, next_call)
         if len(own) or len(launched):
             yield _merged(trace, own, launched)
         at_range, at_call = next_range, next_call
 
 
 def _merged(trace: TraceData, ranges: I64, calls: I64) -> Stretch:
-    start = np.concatenate([trace.ranges["start"][ranges], trace.calls["start"][calls]])
-    end = np.concatenate([trace.ranges["end"][ranges], trace.calls["end"][calls]])
+    start, end = (
+        np.concatenate([picked(trace.ranges[name], ranges), picked(trace.calls[name], calls)])
+        for name in ("start", "end")
+    )
     order = np.argsort(start, kind="stable")
     ordered = start.take(order)
     tied = _tied(ordered)
@@ -123,8 +126,7 @@ def device_stretches(trace: TraceData, chosen: Chosen) -> Iterator[I64]:
     """Yield chosen rows of ``device``."""
     ordered = Ordered(trace.device)
     for first in range(0, trace.device.rows, STRETCH_ROWS):
-        rows = ordered.rows(first, min(first + STRETCH_ROWS, trace.device.rows))
-        rows = rows[chosen.device[rows]]
+        rows = ordered.chosen(chosen.device, first, first + STRETCH_ROWS)
         if len(rows):
             yield rows
 
