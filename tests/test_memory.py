@@ -47,7 +47,7 @@ before = measure()
 run(100_000)
 report(before, measure())
 """,
-    "1,000 windows, half of them of Profilers of their own, and names that never come again": """
+    "3,000 windows, half of them of Profilers of their own, and names that never come again": """
 def run(first, count):
     kept = 0
     with Profiler(scheduler=make_scheduler(closed=0, ready=0, record=1), **options) as prof:
@@ -65,7 +65,7 @@ def run(first, count):
 
 run(0, 50)
 before = measure()
-run(1_000, 500)
+run(1_000, 1_500)
 report(before, measure())
 """,
     "100,000 names outside windows": """
@@ -89,7 +89,8 @@ def test_memory_returns_to_where_it_was(case: str, tmp_path: Path) -> None:
     run = python(MEASURE + case, tmp_path)
     assert run.returncode == 0, run.stderr
     blocks, resident = json.loads(run.stdout.splitlines()[-1])
-    assert blocks < 500, "an object for each window, step or name stays"
+    # what is bounded may be fuller than before, by some hundreds
+    assert blocks < 1_000, "an object for each window, step or name stays"
     assert resident < 8 << 20
 
 
