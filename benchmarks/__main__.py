@@ -26,7 +26,6 @@ import summaries
 import timelines
 from bench import HERE, Bench
 from goals import Goal, table
-from measuring import touch_memory
 from peers import Peers
 
 DATA = os.environ.get("NVTRACE_DATA") or HERE.parent.parent / "shared" / "data"
@@ -39,7 +38,6 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     bench = Bench(folder, options.data)
     known = parts(bench)
-    touch_memory()
     try:
         found = [row for name in options.parts for row in measured(name, known[name])]
     finally:

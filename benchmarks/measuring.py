@@ -74,10 +74,11 @@ def _run(stdout: str, *words: str) -> tuple[int, float, float, float]:
 
 
 def touch_memory() -> None:
-    """Have the machine's memory at hand before anything is measured.
+    """Have the machine's memory at hand before something large is measured.
 
     A virtual machine gets memory from its host when it is first touched, at 2 to 4 s of system time
-    a GB: whichever run came first would pay for all later ones.
+    a GB, and gives back what is not in use: who takes much would pay for it, and who takes little
+    not.
     """
     found = Path("/proc/meminfo")
     if not found.exists():

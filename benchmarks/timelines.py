@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import NVTRACE, Bench, say
 from goals import Goal
-from measuring import Cost, Failed, median, run
+from measuring import Cost, Failed, median, run, touch_memory
 from peers import Peers
 
 WITHOUT_ISAL = "import sys; sys.modules['isal'] = None; from nvtrace.cli import run; run()"
@@ -35,6 +35,7 @@ def goals(bench: Bench, peers: Peers) -> list[Goal]:
 def _trace(bench: Bench, report: Path, suffix: str, program: tuple[str, ...]) -> tuple[Cost, int]:
     """The cost of a timeline, and its bytes."""
     out, costs = bench.folder / f"timeline.{suffix}", []
+    touch_memory()
     for _ in range(3):
         costs.append(run([*program, "trace", report, "-o", out]))
         size = out.stat().st_size
@@ -54,7 +55,8 @@ def _compressed(bench: Bench, report: Path, plain: Cost) -> list[Goal]:
     for name, program in programs.items():
         cost, _ = _trace(bench, report, "json.gz", program)
         figure = f"timeline in .gz by {name}"
-        rows.append(Goal(figure, cost.cpu_s, "CPU s", "in .json", plain.cpu_s, 2))
+        # by the clock on the wall: what compresses runs beside what writes
+        rows.append(Goal(figure, cost.wall_s, "s", "in .json", plain.wall_s, 2))
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 Bytes = bytes | memoryview
 
-_GZIP_BITS = 31
-_PIECES_AHEAD = 4
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # deflate, no name, no time
+_NO_MORE = b"\x03\x00"  # a last block with nothing in it
+_WINDOW = 32 << 10  # how far back deflate looks
+_MOST_THREADS = 4
 # Linux keeps larger writes in larger blocks of memory, and to find those may cost it far more.
 _BYTES_AT_ONCE = 512 << 10
 
@@ -39,34 +42,51 @@ class Output:
 
 
 class _Gzipped(Output):
-    """Compresses in a second thread, if there is one: zlib lets go of Python's lock meanwhile."""
+    """Compresses pieces beside one another, in threads if there are any.
 
-    def __init__(self, file: BinaryIO, pool: ThreadPoolExecutor | None) -> None:
+    zlib lets go of Python's lock meanwhile. What comes out is one stream: each piece ends where a
+    byte does, and knows what came before it as a dictionary, the way pigz does it.
+    """
+
+    def __init__(self, file: BinaryIO, pool: ThreadPoolExecutor | None, threads: int) -> None:
         super().__init__(file)
-        self._pool = pool
-        self._compressor = _fastest_zlib().compressobj(level=1, wbits=_GZIP_BITS)
-        self._pending: deque[Future[None]] = deque()
+        self._pool, self._ahead = pool, 2 * threads
+        self._zlib = _fastest_zlib()
+        self._pending: deque[Future[bytes]] = deque()
+        self._before: Bytes = b""
+        self._sum = self._size = 0
+        super().write(_GZIP_HEADER)
 
     def write(self, piece: Bytes) -> None:
-        if self._pool is None:
-            self._compress(piece)
-            return
+        piece = memoryview(piece)
+        self._sum = self._zlib.crc32(piece, self._sum)
+        self._size += len(piece)
+        before, self._before = self._before, bytes(piece[-_WINDOW:])
         try:
-            self._pending.append(self._pool.submit(self._compress, piece))
+            if self._pool is not None:
+                self._pending.append(self._pool.submit(self._compressed, piece, before))
+                self._write_but(self._ahead)
+                return
         except RuntimeError:
-            # the interpreter is ending and starts no threads; then none is running either
-            self._compress(piece)
-        while len(self._pending) > _PIECES_AHEAD:
-            self._pending.popleft().result()
+            # the interpreter is ending and starts no threads; those that run come to their end
+            self._pool = None
+            self._write_but(0)
+        super().write(self._compressed(piece, before))
 
     def finish(self) -> None:
-        """Write what is held back."""
-        while self._pending:
-            self._pending.popleft().result()
-        super().write(self._compressor.flush())
+        """Write what is held back, and the end of the stream."""
+        self._write_but(0)
+        super().write(_NO_MORE + struct.pack("<II", self._sum, self._size & 0xFFFFFFFF))
 
-    def _compress(self, piece: Bytes) -> None:
-        super().write(self._compressor.compress(piece))
+    def _write_but(self, most: int) -> None:
+        """Write what was compressed, and wait for it while more than ``most`` pieces are held."""
+        while len(self._pending) > most:
+            super().write(self._pending.popleft().result())
+
+    def _compressed(self, piece: Bytes, before: Bytes) -> bytes:
+        compressor = self._zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
+        ends: bytes = compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
+        return ends
 
 
 @contextmanager
@@ -80,8 +100,9 @@ def opened(path: str | os.PathLike[str] | BinaryIO) -> Iterator[Output]:
         yield Output(path)
     elif os.fspath(path).endswith(".gz"):
         with atomic_output(path) as file, ExitStack() as stack:
-            pool = _pool()
-            output = _Gzipped(file, pool and stack.enter_context(pool))
+            threads = min(_cores(), _MOST_THREADS)
+            pool = _pool(threads)
+            output = _Gzipped(file, pool and stack.enter_context(pool), threads)
             yield output
             output.finish()
     else:
@@ -89,13 +110,20 @@ def opened(path: str | os.PathLike[str] | BinaryIO) -> Iterator[Output]:
             yield Output(file)
 
 
-def _pool() -> ThreadPoolExecutor | None:
-    """Return a pool of one thread, None while the interpreter ends: it cannot even be imported."""
+def _pool(threads: int) -> ThreadPoolExecutor | None:
+    """Return a pool of threads, None while the interpreter ends: it cannot even be imported."""
     try:
         from concurrent.futures import ThreadPoolExecutor
     except RuntimeError:
         return None
-    return ThreadPoolExecutor(1)
+    return ThreadPoolExecutor(threads)
+
+
+def _cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _fastest_zlib() -> Any:
