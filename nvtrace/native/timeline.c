@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "numbers are written as memory holds them, lowest byte first; elsewhere numpy writes them"
+#endif
+
 enum kind { NOTHING, TEXT, NUMBER, THOUSANDTHS, WHEN, VARINT, FIXED };
 enum { BLOCK = 16, MOST_COLUMNS = 32, KEYS_AT_ONCE = 64, DEEPEST = 256 };
 
