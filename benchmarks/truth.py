@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _KINDS = ("RUNTIME", "KERNEL", "MEMCPY", "MEMSET")
+_RANGE = ("process", "name", "category", "style")
 
 
 def truth_of(report: Path) -> dict[str, Any]:
@@ -93,6 +94,47 @@ def check_compared(report: Path, comparison: Path) -> list[str]:
         "kernels, of steps alone": ({row["name"] for row in kernels} & known != set(), True),
     }
     return _differences(f"comparing {report.name} with itself", pairs)
+
+
+def check_straightforward(report: Path, tables: Path) -> list[str]:
+    """Compare what the yardstick says with the truth: it has to do the work it is timed for."""
+    said, true = json.loads(tables.read_text(encoding="utf-8")), truth_of(report)
+    figures = ("calls", "total_ns", "min_ns", "max_ns")
+    pairs = {
+        "kernels": (
+            sorted(said["kernel"]),
+            sorted(_row(row, "name", *figures) for row in true["kernels"]),
+        ),
+        "calls": (
+            sorted(said["calls"]),
+            sorted(_row(row, "name", *figures) for row in true["calls"]),
+        ),
+        "copies": (
+            sorted(row[:4] for row in said["memory"]),
+            sorted(_row(row, "name", "calls", "bytes", "total_ns") for row in true["memory"]),
+        ),
+        "user-defined ranges": (
+            sorted([*row[:8], row[9], row[11]] for row in said["ranges"] if _nested(*row[2:4])),
+            sorted(
+                _row(row, *_RANGE, *figures, "gpu_total_ns", "kernels")
+                for row in true["ranges"]
+                if _nested(row["category"], row["style"])
+            ),
+        ),
+        "devices": (
+            sorted(row[:2] for row in said["device"]),
+            sorted(_row(row, "device", "busy_in_steps_ns") for row in true["devices"]),
+        ),
+    }
+    return _differences(f"straightforward Python on {report.name}", pairs)
+
+
+def _nested(category: str, style: int) -> bool:
+    return category in ("user", "module") and style == 59
+
+
+def _row(row: dict[str, Any], *names: str) -> list[Any]:
+    return [row[name] for name in names]
 
 
 def check_timeline(report: Path, timeline: Path) -> list[str]:
