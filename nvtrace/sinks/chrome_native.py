@@ -9,14 +9,12 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-import nvtrace
+from nvtrace import _native
 from nvtrace.model.arrays import I32, I64
 from nvtrace.sinks.chrome_native_columns import Column, Columns
 from nvtrace.sinks.chrome_parts import Kind, Part, Source, When
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 Bools = npt.NDArray[np.bool_]
 
-LIBRARY = Path(nvtrace.__file__).with_name("native") / "timeline.so"
 
 _DEEPEST = 256  # as in C
 _MORE_PATHS = 512
@@ -90,16 +87,10 @@ class _Nest(ctypes.Structure):
     )
 
 
-@cache
 def library() -> Any:
     """Return the native part; None where it was not built."""
-    try:
-        found = ctypes.CDLL(str(LIBRARY))
-        for function in ("write", "codes", "paths", "nest"):
-            getattr(found, f"nvt_timeline_{function}").restype = ctypes.c_int64
-    except (OSError, AttributeError):
-        return None
-    return found
+    functions = ("write", "codes", "paths", "nest")
+    return _native.library("timeline", *(f"nvt_timeline_{one}" for one in functions))
 
 
 class _Dictionary:

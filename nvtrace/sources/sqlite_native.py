@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-import nvtrace
+from nvtrace import _native
 from nvtrace.model.arrays import constant
 from nvtrace.sources.columns import Coded, Column, Kind, Rows, Wanted, decoded
 from nvtrace.sources.sqlite_pages import PageFile, Unusual
 
 U32 = npt.NDArray[np.uint32]
 
-LIBRARY = Path(nvtrace.__file__).with_name("native") / "pages.so"
 
 _BATCH_BYTES = 8 << 20
 _MOST_COLUMNS = 64
@@ -73,15 +70,9 @@ class _File(ctypes.Structure):
     )
 
 
-@cache
 def library() -> Any:
     """Return the native part; None where it was not built."""
-    try:
-        found = ctypes.CDLL(str(LIBRARY))
-        found.nvt_pages_decode.restype = ctypes.c_int64
-    except (OSError, AttributeError):
-        return None
-    return found
+    return _native.library("pages", "nvt_pages_decode")
 
 
 def read(

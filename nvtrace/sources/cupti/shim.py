@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import nvtrace
+from nvtrace import _native
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 
-LIBRARY = Path(nvtrace.__file__).with_name("native") / "buffers.so"
+LIBRARY = _native.path("buffers")
 
 
 @dataclass(frozen=True)
