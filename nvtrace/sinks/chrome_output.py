@@ -62,21 +62,26 @@ class _Gzipped(Output):
         self._sum = self._zlib.crc32(piece, self._sum)
         self._size += len(piece)
         before, self._before = self._before, bytes(piece[-_WINDOW:])
-        try:
-            if self._pool is not None:
-                self._pending.append(self._pool.submit(self._compressed, piece, before))
-                self._write_but(self._ahead)
-                return
-        except RuntimeError:
-            # the interpreter is ending and starts no threads; those that run come to their end
-            self._pool = None
+        if self._submitted(piece, before):
+            self._write_but(self._ahead)
+        else:
             self._write_but(0)
-        super().write(self._compressed(piece, before))
+            super().write(self._compressed(piece, before))
 
     def finish(self) -> None:
         """Write what is held back, and the end of the stream."""
         self._write_but(0)
         super().write(_NO_MORE + struct.pack("<II", self._sum, self._size & 0xFFFFFFFF))
+
+    def _submitted(self, piece: Bytes, before: Bytes) -> bool:
+        """Have a thread compress a piece, and return whether there is one."""
+        if self._pool is None:
+            return False
+        try:
+            self._pending.append(self._pool.submit(self._compressed, piece, before))
+        except RuntimeError:  # the interpreter is ending, and starts none
+            return False
+        return True
 
     def _write_but(self, most: int) -> None:
         """Write what was compressed, and wait for it while more than ``most`` pieces are held."""
