@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from nvtrace.analysis.classification import Rule, parse_rule
+from nvtrace.analysis.classification import Rule, parse_rules
 from nvtrace.analysis.comparison import check_views, comparison
 from nvtrace.analysis.digest import VIEWS, Digest, digest, digest_in_turn
 from nvtrace.analysis.explanation import explain
@@ -60,7 +60,7 @@ def compare(
     chosen = (views,) if isinstance(views, str) else tuple(views or VIEWS)
     check_views(chosen)
     names = tuple(step_range)
-    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    parsed = parse_rules(rules)
 
     def read(run: Run, whole: bool) -> Digest:
         options = {"whole": whole, "steps": steps, "rank": rank}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from nvtrace.analysis.classification import parse_rule
+from nvtrace.analysis.classification import parse_rules
 from nvtrace.analysis.file_by_file import NeedsAllRows, tabulated_in_turn
 from nvtrace.analysis.selection import Bounds
 from nvtrace.analysis.views import DEFAULT_VIEWS, Plan
@@ -55,8 +55,7 @@ def summarize(
         UsageError: as ``Trace.summary`` does.
         SourceError: as ``load`` does.
     """
-    files, names = reports(path), tuple(step_range)
-    parsed = [parse_rule(rule) if isinstance(rule, str) else rule for rule in rules]
+    files, names, parsed = reports(path), tuple(step_range), parse_rules(rules)
     shown: dict[str, Any] = {
         "sorted_by": sorted_by,
         "op_detail": op_detail,

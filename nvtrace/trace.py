@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from nvtrace.analysis import reporting
-from nvtrace.analysis.classification import Rule, parse_rule
+from nvtrace.analysis.classification import Rule, parse_rules
 from nvtrace.analysis.explanation import explain
 from nvtrace.analysis.links import forward_backward
 from nvtrace.analysis.selection import Bounds, select
@@ -54,7 +54,7 @@ class Trace(TraceData):
             UsageError: a rule cannot be read.
         """
         names = tuple(step_range)
-        parsed = tuple(parse_rule(rule) if isinstance(rule, str) else rule for rule in rules)
+        parsed = parse_rules(rules)
         if (names, parsed) not in self._explained:
             self._explained[names, parsed] = explain(self, rules=parsed, step_names=names)
         return self._explained[names, parsed]

@@ -79,6 +79,11 @@ def parse_rule(text: str) -> Rule:
     return Rule(kind, name, domain) if scoped else Rule(kind, pattern)
 
 
+def parse_rules(rules: Iterable[str | Rule]) -> tuple[Rule, ...]:
+    """Return rules, of which some may be written as ``parse_rule`` reads them."""
+    return tuple(parse_rule(rule) if isinstance(rule, str) else rule for rule in rules)
+
+
 def _rule(
     kind: RangeKind, name: str | None = None, domain: str | None = "", *, guess: bool = False
 ) -> Rule:

@@ -101,15 +101,16 @@ class _Parts:
             self._guessed.add(bool(explained.range_guessed[steps].any()))
         if len(self._guessed) > 1:  # guesses at steps count where none are marked, in any file
             raise NeedsAllRows
-        every = select(explained, rank=self._rank, whole=False).steps
-        if self._in_steps and every.any():
+        chosen = select(explained, rank=self._rank, whole=False)
+        if self._in_steps and chosen.steps.any():
             if self._parts and self._steps is None:  # those before were taken whole
                 raise NeedsAllRows
             self._steps = (None, None)
-        if self._steps is not None and astray(explained):
-            raise NeedsAllRows
-        self._numbers.append(distinct(explained.step_numbers[every]))
-        chosen = select(explained, steps=self._steps, rank=self._rank, whole=False)
+        self._numbers.append(distinct(explained.step_numbers[chosen.steps]))
+        if self._steps is not None:
+            if astray(explained):
+                raise NeedsAllRows
+            chosen = select(explained, steps=self._steps, rank=self._rank, whole=False)
         measures = Measures(explained, chosen)
         basis = frame.gather(measures)
         nothing = np.empty(0, np.int64)

@@ -60,11 +60,6 @@ class Selection(NamedTuple):
         inside: Mask = (times >= self.window[0][0]) & (times <= self.window[1][-1])
         return inside
 
-    @property
-    def window_ns(self) -> int:
-        """The length of the window."""
-        return int((self.window[1] - self.window[0]).sum())
-
 
 def select(
     explained: Explained,
