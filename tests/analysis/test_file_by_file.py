@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -133,6 +134,21 @@ def test_a_device_of_two_files_is_one_device():
         captures.append(capture)
     row = next(iter(in_turn(captures)["device"]))
     assert (row["uuid"], row["busy_ns"], row["window_ns"]) == ("GPU-a", 130, 200)
+
+
+def test_the_window_begins_where_the_first_capture_did():
+    traces = []
+    for rank, begins in enumerate((40, 25)):
+        capture = Capture(rank=rank, origin=SECOND + 10 * rank)
+        capture.run(0, 20)  # stamped before its capture began
+        capture.run(30, 100)
+        traces.append(replace(capture.trace(), capture_start=begins))
+    _, report = tabulated_in_turn(traces, Plan(EVERYTHING))
+    # on the clock of both: the captures began at 40 and 35, the last kernel ends at 110
+    assert report.totals["window_ns"] == 110 - 35
+    assert report.totals["gpu_ns"] == 2 * (20 + 70)
+    at_once = Trace.of(merge(traces, by_time=False)).summary(EVERYTHING)
+    assert report.to_dict() == at_once.to_dict()
 
 
 def test_phases_of_a_file_without_steps_are_outside_those_of_another():
