@@ -147,8 +147,8 @@ class GrowingColumn:
         self._column[rows] += offset
 
     def so_far(self) -> Array:
-        """Return the rows so far, in the memory of the column."""
-        return self._column[: self._rows]
+        """Return a copy of the rows so far: the column may be moved in memory afterwards."""
+        return self._column if is_constant(self._column) else self._column[: self._rows].copy()
 
     def finished(self) -> Array:
         """Return the column."""

@@ -69,3 +69,16 @@ def test_narrow_columns_take_the_bytes_that_they_need():
     assert widths == [1, 1, 2, 4, 8]
     found = table.finished()
     assert found["value"].tolist() == found["time"].tolist() == [1, 200, 3, -1, 40_000, 2**40]
+
+
+@given(st.lists(part, min_size=1, max_size=6), st.sampled_from([0.05, 0.5, 1]))
+def test_what_was_there_so_far_stays_as_it_was(parts, share):
+    table, seen = GrowingTable(SPEC), []
+    for values in parts:
+        table.add(Table(SPEC, {"time": values, "value": values}), {}, share)
+        seen.append(table.so_far())
+    table.shift(["time"], [7] * len(parts))
+    table.finished()
+    for count, rows in enumerate(seen, 1):
+        expected = np.concatenate(parts[:count]).tolist()
+        assert rows["time"].tolist() == rows["value"].tolist() == expected
